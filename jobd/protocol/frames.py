@@ -1,0 +1,52 @@
+"""Lines in, lines out: how messages are cut from a stream of bytes."""
+
+from __future__ import annotations
+
+from jobd.model.errors import InvalidArgument
+
+MAX_FRAME = 64 * 1024 * 1024
+"""The longest message in bytes that either side takes: room for tens of thousands of templates in one submit."""
+
+MAX_GREETING = 64 * 1024
+"""The longest first message (``hello``): a stranger can't make the daemon hold more."""
+
+
+class FrameTooLong(InvalidArgument):
+    """A message is longer than the receiver takes. The connection is closed after it."""
+
+    code = 103
+
+
+class LineBuffer:
+    """Cuts a stream into lines. Bytes of an unfinished line are kept, up to ``limit``."""
+
+    def __init__(self, limit: int = MAX_FRAME) -> None:
+        self.limit = limit
+        self._rest = bytearray()
+        self._searched = 0
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The lines that ``data`` completes, without their newlines.
+
+        Raises:
+            FrameTooLong: a line is longer than the limit; what was fed is lost.
+        """
+        self._rest += data
+        # Searching only what is new keeps a long line that comes in small pieces linear.
+        cut = self._rest.rfind(b"\n", self._searched)
+        if cut < 0:
+            self._searched = len(self._rest)
+            self._check(len(self._rest))
+            return []
+        lines = bytes(self._rest[:cut]).split(b"\n")
+        del self._rest[: cut + 1]
+        self._searched = len(self._rest)
+        self._check(max(map(len, lines)))
+        self._check(len(self._rest))
+        return lines
+
+    def _check(self, length: int) -> None:
+        if length > self.limit:
+            self._rest.clear()
+            self._searched = 0
+            raise FrameTooLong(f"a message may be {self.limit} bytes long", hint="split it into several requests")
