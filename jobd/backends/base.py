@@ -36,17 +36,16 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """One start that was committed: the intent. ``token`` is unique to it and is put where it can be found again.
 
-    ``environment`` holds the stored ``NAME=value`` entries joined by NUL, None for the owner's minimal one;
-    ``environment_id`` is the same for all attempts that share it. ``ahead``: start it only when slots fall free.
+    ``environment`` is the id of the stored environment, None for the owner's minimal one; the backend reads its content
+    through the ``Environments`` that it was made with.
     """
 
     id: JobId
     number: int
     token: str
     job: Job
-    environment: bytes | None
-    environment_id: int | None
-    granted_to: str
+    environment: int | None
+    granted_to: str | None
 
 
 class StartedSeen(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,6 +128,13 @@ class Observer(Protocol):
         """
 
 
+class Environments(Protocol):
+    """Where a backend reads stored environments."""
+
+    async def environment(self, number: int) -> bytes:
+        """The ``NAME=value`` entries joined by NUL."""
+
+
 class OutputChunk(msgspec.Struct, frozen=True):
     """Bytes of a job's output from ``offset``. ``final``: the job has ended and nothing follows."""
 
@@ -163,14 +169,20 @@ class Backend(Protocol):
         Called once, before any start. Returns when all that can be asked has been asked.
         """
 
-    async def start(self, attempts: Sequence[Attempt]) -> None:
-        """Start committed attempts, in order, each as soon as its slots are free."""
+    def start(self, attempts: Sequence[Attempt]) -> None:
+        """Start committed attempts, in order, each as soon as its slots are free.
+
+        Takes them over at once and never blocks; a ``revoke`` that follows reaches also those that have not left yet.
+        """
 
     async def set_capacity(self, slots: int | None) -> None:
         """How many slots its own starts may fill at once; None for no limit."""
 
     async def revoke(self, ids: Sequence[JobId]) -> Sequence[JobId]:
-        """Take granted starts back; the ones that did not start are returned (the backend forgets them)."""
+        """Take granted starts back; those that did not start and now never will are returned.
+
+        The start of each other one has been reported and committed by the time it returns.
+        """
 
     async def suspend(self, id: JobId) -> None:
         """Stop all its processes; returns once that was observed and reported."""
