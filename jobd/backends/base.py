@@ -7,15 +7,16 @@ group ``jobd.backends``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
 import msgspec
+from anyio.abc import TaskStatus
 
 from jobd.model.ids import JobId
 from jobd.model.job import Job, Owner, Tasks
 from jobd.model.status import Outcome, Usage
-from jobd.model.template import JobTemplate
+from jobd.model.template import JobTemplate, Text
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,14 +136,6 @@ class Environments(Protocol):
         """The ``NAME=value`` entries joined by NUL."""
 
 
-class OutputChunk(msgspec.Struct, frozen=True):
-    """Bytes of a job's output from ``offset``. ``final``: the job has ended and nothing follows."""
-
-    offset: int
-    data: bytes
-    final: bool
-
-
 class Backend(Protocol):
     """A place where jobs run."""
 
@@ -205,3 +198,24 @@ class Backend(Protocol):
 
     async def forget(self, ids: Sequence[JobId]) -> None:
         """Delete what it keeps of ended jobs: captured output."""
+
+    async def files(self, job: Job, tasks: Tasks) -> dict[str, Text | None]:
+        """Where its input and output lie: ``stdin``, ``stdout``, ``stderr``; None for /dev/null and what is joined."""
+
+    async def tail_offset(self, job: Job, tasks: Tasks, stream: str, attempt: int | None, lines: int) -> int:
+        """The offset in bytes at which the last ``lines`` lines of an output begin."""
+
+    def output(
+        self, job: Job, tasks: Tasks, stream: str, attempt: int | None, offset: int, *, follow: bool
+    ) -> AsyncIterator[bytes]:
+        """The bytes of ``stdout`` or ``stderr`` from an offset, in bounded chunks.
+
+        ``follow``: waits for a job that has not started, and goes on until it has ended and its process group is empty,
+        half a second after its end at the latest. ``attempt`` None is the last one.
+
+        Raises:
+            NotFound: there is no such attempt, or its output is gone.
+        """
+
+    async def run(self, *, task_status: TaskStatus[None]) -> None:
+        """Serve until cancelled; jobs run on. Ready (``task_status.started()``) before ``recover`` is called."""

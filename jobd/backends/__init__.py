@@ -1,0 +1,1 @@
+"""Places where jobs run, and the contract that they fulfil."""

@@ -1,0 +1,112 @@
+"""What a job gets from its submitter without words: environment, working directory, umask, and piped input."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import uuid
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import msgspec
+
+from jobd.bookkeeper import Bookkeeper
+from jobd.bookkeeper.commands import EnvironmentContent
+from jobd.model.errors import InvalidArgument, OutOfResource
+from jobd.model.template import Captured, JobTemplate, Text, to_bytes
+from jobd.rpc.context import Context
+
+INPUTS = "inputs"
+"""The folder, in the state folder, of input that was piped into ``-i -``."""
+
+
+def fill_in(template: JobTemplate, captured: Captured, input_path: str | None) -> JobTemplate:
+    """The template with captured values where it says nothing itself."""
+    changes: dict[str, object] = {}
+    if template.working_directory is None and captured.working_directory is not None:
+        changes["working_directory"] = captured.working_directory
+    if template.umask is None and captured.umask is not None:
+        changes["umask"] = captured.umask
+    if template.input_path is None and input_path is not None:
+        changes["input_path"] = input_path
+    return msgspec.structs.replace(template, **changes) if changes else template
+
+
+class Environments:
+    """The stored environments of one request's jobs, each looked up once."""
+
+    def __init__(self, bookkeeper: Bookkeeper, captured: Captured) -> None:
+        self._bookkeeper = bookkeeper
+        self._captured = captured
+        self._by_mode: dict[str, EnvironmentContent | None] = {}
+
+    async def of(self, template: JobTemplate) -> EnvironmentContent | None:
+        """What a job of this template inherits; None where nothing was captured.
+
+        Raises:
+            InvalidArgument: the mode can't be read.
+        """
+        mode = template.env_mode or "all"
+        if mode not in self._by_mode:
+            self._by_mode[mode] = await self._content(mode)
+        return self._by_mode[mode]
+
+    async def _content(self, mode: str) -> EnvironmentContent | None:
+        if self._captured.environment is None:
+            return None
+        content = b"\0".join(choose(self._captured.environment, mode))
+        digest = hashlib.sha256(content).digest()
+        number = self._bookkeeper.recent_environments.get(digest)
+        if number is None:
+            number = await self._bookkeeper.store.find_environment(digest)
+        return EnvironmentContent(digest, content, number)
+
+
+def choose(entries: Iterable[Text], mode: str) -> list[bytes]:
+    """The entries that a mode lets through: ``all``, ``none``, or names separated by commas.
+
+    Raises:
+        InvalidArgument: an entry has a NUL byte.
+    """
+    raw = [to_bytes(entry) for entry in entries]
+    if any(b"\0" in entry for entry in raw):
+        raise InvalidArgument("the environment has a NUL byte in it")
+    raw = [entry for entry in raw if b"=" in entry[1:]]
+    if mode == "all":
+        return raw
+    names = set() if mode == "none" else {os.fsencode(name.strip()) for name in mode.split(",")}
+    return [entry for entry in raw if entry.split(b"=", 1)[0] in names]
+
+
+@asynccontextmanager
+async def stored_input(context: Context, captured: Captured) -> AsyncIterator[str | None]:
+    """Piped input, on disk before the job is committed; gone again if the job is not taken."""
+    if captured.input is None:
+        yield None
+        return
+    path = context.state_dir / INPUTS / uuid.uuid4().hex
+    try:
+        await anyio.to_thread.run_sync(_write, path, to_bytes(captured.input))
+        yield os.fspath(path)
+    except BaseException:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(lambda: path.unlink(missing_ok=True))
+        raise
+
+
+def is_stored_input(context: Context, path: Text | None) -> bool:
+    """Whether an input path is one that ``stored_input`` made."""
+    return isinstance(path, str) and Path(path).parent == context.state_dir / INPUTS
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        with open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise OutOfResource(f"the input could not be kept: {os.strerror(error.errno or 0)}") from error
