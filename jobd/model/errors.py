@@ -140,6 +140,12 @@ class ProtocolMismatch(DrmCommunication):
     exit_code = 69
 
 
+class FrameTooLong(InvalidArgument):
+    """A message is longer than the receiver takes. The connection is closed after it."""
+
+    code = 103
+
+
 def _all_errors(base: type[JobdError] = JobdError) -> list[type[JobdError]]:
     found: list[type[JobdError]] = []
     for child in base.__subclasses__():
@@ -147,8 +153,11 @@ def _all_errors(base: type[JobdError] = JobdError) -> list[type[JobdError]]:
     return found
 
 
-ERRORS: Mapping[int, type[JobdError]] = {error.code: error for error in _all_errors()}
-"""Every error by its code."""
+ALL_ERRORS = tuple(_all_errors())
+"""Every kind of error."""
+
+ERRORS: Mapping[int, type[JobdError]] = {error.code: error for error in ALL_ERRORS}
+"""Every kind of error by its code."""
 
 
 def from_wire(error: Mapping[str, Any]) -> JobdError:

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from jobd.model.errors import InvalidArgument
+from jobd.model.errors import FrameTooLong
 
 MAX_FRAME = 64 * 1024 * 1024
 """The longest message in bytes that either side takes: room for tens of thousands of templates in one submit."""
 
 MAX_GREETING = 64 * 1024
 """The longest first message (``hello``): a stranger can't make the daemon hold more."""
-
-
-class FrameTooLong(InvalidArgument):
-    """A message is longer than the receiver takes. The connection is closed after it."""
-
-    code = 103
 
 
 class LineBuffer:

@@ -10,9 +10,9 @@ import anyio
 import msgspec
 from anyio.abc import SocketStream, TaskGroup
 
-from jobd.model.errors import DeniedByDrms, InvalidArgument, JobdError
+from jobd.model.errors import DeniedByDrms, FrameTooLong, InvalidArgument, JobdError
 from jobd.model.job import Owner
-from jobd.protocol.frames import MAX_FRAME, MAX_GREETING, FrameTooLong, LineBuffer
+from jobd.protocol.frames import MAX_FRAME, MAX_GREETING, LineBuffer
 from jobd.rpc.context import Call, Context
 from jobd.rpc.dispatch import BadMessage, Envelope, Method, decode, notification, respond, serve
 from jobd.rpc.outbox import Outbox
