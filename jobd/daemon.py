@@ -59,8 +59,8 @@ def main(options: Options, environ: Mapping[str, str] = os.environ) -> int:
     os.umask(0o077)
     place = paths.for_daemon(environ, options.state_dir)
     paths.ensure_private_folder(place.state_dir)
-    config_path = paths.config_path(environ, options.config)
-    config = configuration.load(config_path, environ)
+    config_path = paths.config_path(environ, options.config, place)
+    config = configuration.load(config_path)
     logs.configure(options.log_level or config.daemon.log_level)
     with StateLock(place.state_dir):
         anyio.run(Daemon(place, options, config, config_path, environ).run)
@@ -134,7 +134,7 @@ class Daemon:
         _log.info("ready", active=len(self._bookkeeper.picture))
 
     def _context(self) -> Context:
-        notes = [self._place.fallback_reason] if self._place.fallback_reason else []
+        notes = [self._place.note] if self._place.note else []
         return Context(
             config=self._config,
             state_dir=self._place.state_dir,
@@ -200,7 +200,7 @@ class Daemon:
     async def _reload(self) -> None:
         """Read the configuration again; a bad file leaves the old one in force."""
         try:
-            fresh = await anyio.to_thread.run_sync(configuration.load, self._config_path, self._environ)
+            fresh = await anyio.to_thread.run_sync(configuration.load, self._config_path)
         except JobdError as error:
             _log.error("the configuration was not reloaded", error=error.message, hint=error.hint)
             return

@@ -10,7 +10,7 @@ import structlog
 
 from jobd.backends.base import Backend
 from jobd.bookkeeper import Bookkeeper
-from jobd.config import Retention
+from jobd.config import RetentionSection
 
 _log = structlog.get_logger(__name__)
 
@@ -21,7 +21,7 @@ class Housekeeping:
     """Applies ``[retention]`` once an hour."""
 
     def __init__(
-        self, bookkeeper: Bookkeeper, backends: Mapping[str, Backend], retention: Callable[[], Retention]
+        self, bookkeeper: Bookkeeper, backends: Mapping[str, Backend], retention: Callable[[], RetentionSection]
     ) -> None:
         self._bookkeeper = bookkeeper
         self._backends = backends

@@ -9,12 +9,11 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 
-import anyio
 import structlog
 from anyio.abc import SocketListener, TaskGroup
 
 from jobd import paths
-from jobd.inotify import Watch
+from jobd.inotify import VANISHED, Inotify
 from jobd.rpc.server import Server, bind
 
 _log = structlog.get_logger(__name__)
@@ -45,12 +44,20 @@ class Listening:
     """
 
     def __init__(
-        self, path: Path, server: Server, tasks: TaskGroup, inherited: list[socket.socket], *, shared: bool
+        self,
+        path: Path,
+        server: Server,
+        tasks: TaskGroup,
+        inherited: list[socket.socket],
+        inotify: Inotify,
+        *,
+        shared: bool,
     ) -> None:
         self.path = path
         self._server = server
         self._tasks = tasks
         self._inherited = inherited
+        self._inotify = inotify
         self._mode = _SHARED if shared else _OWN
         self._stack = AsyncExitStack()
 
@@ -82,12 +89,10 @@ class Listening:
     async def watch(self) -> None:
         """Bind again whenever the path is lost: whoever cleans up in the wrong place must not cut everybody off."""
         if self._inherited:
-            await anyio.sleep_forever()
-        async with Watch(self.path.parent) as changes:
-            async for name in changes:
-                if name == self.path.name and not self._stands():
+            return
+        with self._inotify.watching(self.path.parent, VANISHED) as watch:
+            while True:
+                await watch.wait()
+                if not self.path.is_socket():
                     _log.warning("the socket was gone and is bound again", socket=os.fspath(self.path))
                     await self._serve(bind(self.path, self._mode))
-
-    def _stands(self) -> bool:
-        return self.path.is_socket()

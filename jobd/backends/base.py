@@ -37,7 +37,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """One start that was committed: the intent. ``token`` is unique to it and is put where it can be found again.
 
-    ``environment`` is the id of the stored environment, None for the owner's minimal one; the backend reads its content
+    ``environment`` is the digest of the stored environment, None for the owner's minimal one; the backend reads its content
     through the ``Environments`` that it was made with.
     """
 
@@ -45,7 +45,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     token: str
     job: Job
-    environment: int | None
+    environment: str | None
     granted_to: str | None
 
 
@@ -132,7 +132,7 @@ class Observer(Protocol):
 class Environments(Protocol):
     """Where a backend reads stored environments."""
 
-    async def environment(self, number: int) -> bytes:
+    async def environment(self, digest: str) -> bytes:
         """The ``NAME=value`` entries joined by NUL."""
 
 

@@ -67,7 +67,6 @@ class Bookkeeper:
         self.picture = Picture()
         self.waiters = Waiters()
         self.recent_requests: Recent = Recent()
-        self.recent_environments: Recent = Recent()
         self.on_refused: Callable[[str], None] = lambda reason: None
         self._clock = clock
         self._shortage = shortage
@@ -81,7 +80,7 @@ class Bookkeeper:
     async def load(self) -> None:
         """Read what is active from the store. Before anything else."""
         counters = await self.store.counters()
-        self._counters = Counters(counters.get("job", 0), counters.get("event", 0), counters.get("environment", 0))
+        self._counters = Counters(counters["job"], counters["event"])
         self.events.last = self._counters.event
         self.picture.load(await self.store.load_active())
         self._rebuild_scheduler()
@@ -212,8 +211,6 @@ class Bookkeeper:
     def _remember(self, batch: Batch) -> None:
         for request in batch.requests:
             self.recent_requests.add((request.owner_uid, request.request_id), request)
-        for environment in batch.environments:
-            self.recent_environments.add(environment.digest, environment.id)
 
     def _undo(self, accepted: list[Pending], error: JobdError) -> None:
         """The group was rolled back: nobody has seen its numbers, and the scheduler forgets what it was told."""

@@ -17,7 +17,7 @@ from jobd.model.job import Job, Owner, Tasks
 from jobd.model.states import JobState
 from jobd.model.status import Waiting
 from jobd.model.template import JobTemplate
-from jobd.store import Environment, Request, Session
+from jobd.store import Request, Session
 
 
 class Command(Protocol):
@@ -61,14 +61,6 @@ class Pending:
         return self.result
 
 
-class EnvironmentContent(msgspec.Struct, frozen=True):
-    """An environment to store unless its digest is there; ``number`` is its id where it is known."""
-
-    digest: bytes
-    content: bytes
-    number: int | None
-
-
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job to submit, checked, with everything but its id."""
 
@@ -76,7 +68,8 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     session: str
     backend: str
     queue: str
-    environment: EnvironmentContent | None = None
+    environment: tuple[str, bytes] | None = None
+    """The digest and the content of what it inherits."""
     retry_of: str | None = None
 
 
@@ -89,7 +82,6 @@ class Submit(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str | None
     digest: bytes
     recent_requests: dict[tuple[int, str], Request]
-    recent_environments: dict[bytes, int]
 
     def stage(self, transaction: Transaction) -> range:
         """The ids."""
@@ -98,7 +90,9 @@ class Submit(msgspec.Struct, frozen=True, kw_only=True):
             return known
         first = transaction.counters.job + 1
         for number, new in enumerate(self.jobs, first):
-            transaction.submit(*self._job(number, new, self._environment(new.environment, transaction), transaction.now))
+            transaction.submit(*self._job(number, new, transaction.now))
+            if new.environment is not None:
+                transaction.batch.environments[new.environment[0]] = new.environment[1]
         last = first + len(self.jobs) - 1
         transaction.counters.job = last
         if self.request_id is not None:
@@ -116,19 +110,7 @@ class Submit(msgspec.Struct, frozen=True, kw_only=True):
         request = staged.get(key) or self.recent_requests.get(key)
         return None if request is None else same_request(request, self.digest)
 
-    def _environment(self, wanted: EnvironmentContent | None, transaction: Transaction) -> int | None:
-        if wanted is None:
-            return None
-        staged = {environment.digest: environment.id for environment in transaction.batch.environments}
-        known = wanted.number or staged.get(wanted.digest) or self.recent_environments.get(wanted.digest)
-        if known is not None:
-            return known
-        transaction.counters.environment += 1
-        number = transaction.counters.environment
-        transaction.batch.environments.append(Environment(number, wanted.digest, wanted.content))
-        return number
-
-    def _job(self, number: int, new: NewJob, environment: int | None, now: float) -> tuple[Job, Tasks]:
+    def _job(self, number: int, new: NewJob, now: float) -> tuple[Job, Tasks]:
         job = Job(
             id=number,
             owner=self.owner,
@@ -136,7 +118,7 @@ class Submit(msgspec.Struct, frozen=True, kw_only=True):
             backend=new.backend,
             queue=new.queue,
             template=new.template,
-            environment=environment,
+            environment=new.environment[0] if new.environment else None,
             submission_time=now,
             submission_machine=self.machine,
             retry_of=new.retry_of,

@@ -13,12 +13,11 @@ from jobd.store import Batch
 
 
 class Counters:
-    """The last numbers given to jobs, events and environments."""
+    """The last numbers given to jobs and events."""
 
-    def __init__(self, job: int = 0, event: int = 0, environment: int = 0) -> None:
+    def __init__(self, job: int = 0, event: int = 0) -> None:
         self.job = job
         self.event = event
-        self.environment = environment
 
 
 class Transaction:
@@ -31,7 +30,7 @@ class Transaction:
         self.freed: list[JobId] = []
         self._picture = picture
         self._overlay: dict[int, Entry] = {}
-        self.counters = Counters(counters.job, counters.event, counters.environment)
+        self.counters = Counters(counters.job, counters.event)
 
     @property
     def empty(self) -> bool:
@@ -105,7 +104,7 @@ class Transaction:
     def seal(self) -> Batch:
         """The batch with the counters that it moves."""
         counters = self.counters
-        self.batch.counters = {"job": counters.job, "event": counters.event, "environment": counters.environment}
+        self.batch.counters = {"job": counters.job, "event": counters.event}
         return self.batch
 
     def apply(self) -> None:

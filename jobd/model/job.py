@@ -20,7 +20,7 @@ class Owner(msgspec.Struct, frozen=True):
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A submission. Nothing in it changes; ``template`` has the captured working directory and umask filled in.
 
-    ``environment`` is the id of the stored environment (captured, filtered by env_mode), None for the minimal one.
+    ``environment`` is the digest of the stored environment (captured, filtered by env_mode), None for the minimal one.
     Times are seconds since the epoch.
     """
 
@@ -30,7 +30,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     backend: str
     queue: str
     template: JobTemplate
-    environment: int | None
+    environment: str | None
     submission_time: float
     submission_machine: str
     retry_of: str | None = None

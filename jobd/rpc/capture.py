@@ -12,8 +12,6 @@ from pathlib import Path
 import anyio
 import msgspec
 
-from jobd.bookkeeper import Bookkeeper
-from jobd.bookkeeper.commands import EnvironmentContent
 from jobd.model.errors import InvalidArgument, OutOfResource
 from jobd.model.template import Captured, JobTemplate, Text, to_bytes
 from jobd.rpc.context import Context
@@ -35,33 +33,28 @@ def fill_in(template: JobTemplate, captured: Captured, input_path: str | None) -
 
 
 class Environments:
-    """The stored environments of one request's jobs, each looked up once."""
+    """The environments that one request's jobs inherit, each put together once."""
 
-    def __init__(self, bookkeeper: Bookkeeper, captured: Captured) -> None:
-        self._bookkeeper = bookkeeper
+    def __init__(self, captured: Captured) -> None:
         self._captured = captured
-        self._by_mode: dict[str, EnvironmentContent | None] = {}
+        self._by_mode: dict[str, tuple[str, bytes] | None] = {}
 
-    async def of(self, template: JobTemplate) -> EnvironmentContent | None:
-        """What a job of this template inherits; None where nothing was captured.
+    def of(self, template: JobTemplate) -> tuple[str, bytes] | None:
+        """Digest and content of what a job of this template inherits; None where nothing was captured.
 
         Raises:
-            InvalidArgument: the mode can't be read.
+            InvalidArgument: an entry has a NUL byte.
         """
         mode = template.env_mode or "all"
         if mode not in self._by_mode:
-            self._by_mode[mode] = await self._content(mode)
+            self._by_mode[mode] = self._content(mode)
         return self._by_mode[mode]
 
-    async def _content(self, mode: str) -> EnvironmentContent | None:
+    def _content(self, mode: str) -> tuple[str, bytes] | None:
         if self._captured.environment is None:
             return None
         content = b"\0".join(choose(self._captured.environment, mode))
-        digest = hashlib.sha256(content).digest()
-        number = self._bookkeeper.recent_environments.get(digest)
-        if number is None:
-            number = await self._bookkeeper.store.find_environment(digest)
-        return EnvironmentContent(digest, content, number)
+        return hashlib.sha256(content).hexdigest(), content
 
 
 def choose(entries: Iterable[Text], mode: str) -> list[bytes]:

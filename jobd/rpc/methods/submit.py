@@ -59,7 +59,6 @@ async def _commit(
             request_id=request_id,
             digest=digest,
             recent_requests=bookkeeper.recent_requests,
-            recent_environments=bookkeeper.recent_environments,
         )
         ids: range = await bookkeeper.ask(command)
     return ids
@@ -75,7 +74,7 @@ def _parse(params: SubmitParams, number: int) -> JobTemplate:
 async def _prepare(
     call: Call, templates: list[JobTemplate], captured: Captured, input_path: str | None
 ) -> list[NewJob]:
-    environments = capture.Environments(call.context.bookkeeper, captured)
+    environments = capture.Environments(captured)
     sessions = {one.name for one in await session.sessions(call)}
     jobs = []
     for number, template in enumerate(templates):
@@ -90,7 +89,7 @@ async def _prepare(
                 session=full.session or session.DEFAULT,
                 backend=backend.name,
                 queue=full.queue_name or admission.DEFAULT_QUEUE,
-                environment=await environments.of(full),
+                environment=environments.of(full),
             )
         )
     return jobs

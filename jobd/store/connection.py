@@ -1,0 +1,63 @@
+"""A SQLite connection in a thread of its own, by aiosqlite, that runs one function a hop."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import aiosqlite
+
+T = TypeVar("T")
+
+_CHUNK = 64
+
+
+class Connection(aiosqlite.Connection):
+    """aiosqlite's connection with a way to run a whole group of statements in its thread at once.
+
+    Each call of aiosqlite's own is a hop to the thread and back, which costs more than the statements of a small job.
+    """
+
+    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run ``work`` in the connection's thread. A cancelled caller does not stop it."""
+        result: T = await self._execute(work, self._conn)
+        return result
+
+
+def writer(path: Path) -> Connection:
+    """The connection that writes: durable at each commit (WAL, synchronous=FULL)."""
+
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(path, isolation_level=None, cached_statements=256)
+        try:
+            prepare_writer(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    return Connection(connect, _CHUNK)
+
+
+def prepare_writer(connection: sqlite3.Connection) -> None:
+    """The settings of the writing connection."""
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA temp_store = MEMORY")
+
+
+def reader(path: Path) -> Connection:
+    """A connection that only reads, so that a long answer holds no commit up."""
+
+    def connect() -> sqlite3.Connection:
+        uri = f"{path.absolute().as_uri()}?mode=ro"
+        return sqlite3.connect(uri, uri=True, isolation_level=None, cached_statements=256)
+
+    return Connection(connect, _CHUNK)
+
+
+def fetch(connection: sqlite3.Connection, sql: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
+    """All rows of a query."""
+    return connection.execute(sql, parameters).fetchall()
