@@ -7,7 +7,7 @@ import platform
 import signal
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,13 +20,16 @@ from jobd import logs, notify, paths
 from jobd.backends import registry
 from jobd.backends.base import Attempt
 from jobd.bookkeeper import Bookkeeper
+from jobd.bookkeeper.view import JobsView
 from jobd.config import Config
+from jobd.descriptors import raise_own_limit
 from jobd.housekeeping import Housekeeping
+from jobd.inotify import Inotify
 from jobd.listening import Listening, inherited_sockets
 from jobd.lock import StateLock
 from jobd.model.errors import JobdError
-from jobd.model.ids import JobId
 from jobd.model.job import Job, Tasks
+from jobd.model.tokens import make_token
 from jobd.room import Room
 from jobd.rpc.context import Context
 from jobd.rpc.lag import LoopLag
@@ -57,6 +60,7 @@ def main(options: Options, environ: Mapping[str, str] = os.environ) -> int:
     """
     # Whatever umask the caller had: socket, database and output get their modes from the first instant.
     os.umask(0o077)
+    raise_own_limit()
     place = paths.for_daemon(environ, options.state_dir)
     paths.ensure_private_folder(place.state_dir)
     config_path = paths.config_path(environ, options.config, place)
@@ -86,7 +90,12 @@ class Daemon:
         """Start, recover, serve, stop. Jobs run on after it."""
         self._scheduler = Scheduler(self._config.scheduler.effective_slots())
         self._lag = LoopLag()
+        self._inotify = Inotify()
         self._room = Room(self._place.state_dir, lambda: self._config.storage.min_free)
+        with closing(self._inotify):
+            await self._until_stopped()
+
+    async def _until_stopped(self) -> None:
         async with AsyncExitStack() as stack, anyio.create_task_group() as tasks:
             await tasks.start(self._signals)
             await self._serve(stack, tasks)
@@ -109,12 +118,14 @@ class Daemon:
                 machine=self._machine,
                 observer=self._bookkeeper,
                 environments=self._store,
+                jobs=JobsView(self._bookkeeper),
+                inotify=self._inotify,
             ),
         )
         context = self._context()
         listening = await stack.enter_async_context(self._listening(context, tasks))
         _log.info("listening", socket=os.fspath(listening.path), generation=generation)
-        for task in (self._bookkeeper.run, self._lag.run, self._gate().run, listening.watch):
+        for task in (self._bookkeeper.run, self._lag.run, self._gate().run, self._inotify.run, listening.watch):
             tasks.start_soon(task)
         tasks.start_soon(Housekeeping(self._bookkeeper, self._backends, lambda: self._config.retention).run)
         await self._recover(tasks, context)
@@ -122,11 +133,10 @@ class Daemon:
     async def _recover(self, tasks: TaskGroup, context: Context) -> None:
         """Find again what was running, before any start and before ``ready``."""
         self._notifier.send("STATUS=recovering")
-        for name, backend in self._backends.items():
+        for backend in self._backends.values():
             await tasks.start(backend.run)
             await backend.set_capacity(self._scheduler.slots)
-            mine = [(entry.job, run) for entry in self._bookkeeper.picture for run in entry.runs if entry.job.backend == name]
-            await backend.recover(mine)
+            await backend.recover()
         self._bookkeeper.start_with(self._start)
         context.ready.set()
         self._notifier.send("READY=1\nSTATUS=ready")
@@ -157,7 +167,12 @@ class Daemon:
     @asynccontextmanager
     async def _listening(self, context: Context, tasks: TaskGroup) -> AsyncIterator[Listening]:
         listening = Listening(
-            self._socket_path(), Server(context, METHODS), tasks, inherited_sockets(self._environ), shared=self._place.system
+            self._socket_path(),
+            Server(context, METHODS),
+            tasks,
+            inherited_sockets(self._environ),
+            self._inotify,
+            shared=self._place.system,
         )
         async with listening:
             yield listening
@@ -182,7 +197,7 @@ class Daemon:
         return Attempt(
             id=tasks.id,
             number=tasks.attempt,
-            token=token(self._store.store_id, tasks.id, tasks.attempt),
+            token=make_token(self._store.store_id, tasks.id, tasks.attempt),
             job=job,
             environment=job.environment,
             granted_to=getattr(tasks.status, "granted_to", None),
@@ -211,9 +226,4 @@ class Daemon:
             await backend.set_capacity(self._scheduler.slots)
         self._bookkeeper.wake()
         _log.info("configuration reloaded", slots=self._scheduler.slots)
-
-
-def token(store_id: str, id: JobId, attempt: int) -> str:
-    """The name of one attempt, unique among all daemons: what recovery looks for."""
-    return f"{store_id}-{id.job}.{id.task}-{attempt}"
 

@@ -10,7 +10,10 @@ import structlog
 
 from jobd.backends.base import Backend
 from jobd.bookkeeper import Bookkeeper
+from jobd.bookkeeper.commands import Reap
 from jobd.config import RetentionSection
+from jobd.model.errors import JobdError
+from jobd.model.ids import JobId
 
 _log = structlog.get_logger(__name__)
 
@@ -28,10 +31,27 @@ class Housekeeping:
         self._retention = retention
 
     async def run(self) -> None:
-        """Serve until cancelled."""
+        """Serve until cancelled. What can't be done now is done an hour later."""
         while True:
-            await self.once()
+            try:
+                await self.once()
+            except JobdError as error:
+                _log.warning("retention was not applied", error=error.message)
             await anyio.sleep(_INTERVAL)
 
     async def once(self) -> None:
         """Delete what is past its time, step by step, so that commits pass in between."""
+        store, wanted = self._bookkeeper.store, self._retention()
+        before = None if wanted.finished is None else time.time() - wanted.finished
+        while ids := await store.expired(before, wanted.count):
+            backends = await self._backends_of(ids)
+            await self._bookkeeper.ask(Reap(ids))
+            for id in ids:
+                await self._backends[backends.get(id, "local")].forget([JobId(id)])
+            _log.info("finished jobs were forgotten", jobs=len(ids), first=ids[0], last=ids[-1])
+        while await store.trim_events():
+            continue
+
+    async def _backends_of(self, ids: list[int]) -> dict[int, str]:
+        found = [await self._bookkeeper.store.find(id) for id in ids] if len(self._backends) > 1 else []
+        return {record[0].id: record[0].backend for record in found if record is not None}

@@ -7,7 +7,7 @@ group ``jobd.backends``.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -78,8 +78,7 @@ class ContinuedSeen(msgspec.Struct, frozen=True):
 class EndedSeen(msgspec.Struct, frozen=True, kw_only=True):
     """It ended. ``cause`` is set where jobd ended it on its own (time-limit, deadline); ``freed``: its slots are free.
 
-    ``sub_state`` is None for the usual (derived from outcome and cause), or says more (node-rebooted,
-    exit-status-unknown). ``started_at`` is for an attempt whose start was not seen: seconds since the epoch.
+    ``sub_state`` is None for the usual (derived from outcome and cause), or says more (node-rebooted).
     """
 
     id: JobId
@@ -88,7 +87,6 @@ class EndedSeen(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     native_id: str | None = None
     machine: str | None = None
-    started_at: float | None = None
     wallclock_time: float | None = None
     usage: Usage = Usage()
     cause: str | None = None
@@ -129,6 +127,26 @@ class Observer(Protocol):
         """
 
 
+Sink = Callable[[bytes], Awaitable[None]]
+"""Takes a chunk of output; waits while whoever reads it lags behind."""
+
+
+class Jobs(Protocol):
+    """What a backend may ask of the daemon's picture of its jobs."""
+
+    def active(self, backend: str) -> Iterable[tuple[Job, Tasks]]:
+        """Its jobs that have not ended."""
+
+    def attempt(self, id: JobId) -> int | None:
+        """The attempt that an active job is at."""
+
+    async def started(self, id: JobId) -> None:
+        """Wait until a job has come to its exec, or has ended."""
+
+    async def ended(self, id: JobId) -> None:
+        """Wait until a job has ended."""
+
+
 class Environments(Protocol):
     """Where a backend reads stored environments."""
 
@@ -156,7 +174,7 @@ class Backend(Protocol):
     def slot_agent(self) -> str | None:
         """The name to write into the next intents (``granted_to``), None where it needs none or has none yet."""
 
-    async def recover(self, jobs: Sequence[tuple[Job, Tasks]]) -> None:
+    async def recover(self) -> None:
         """Find again what was running or intended when the last daemon ended; report what happened meanwhile.
 
         Called once, before any start. Returns when all that can be asked has been asked.
@@ -193,7 +211,7 @@ class Backend(Protocol):
     async def signal(self, id: JobId, number: int, *, leader_only: bool) -> None:
         """Send a signal to the whole job or to its leader."""
 
-    async def tree_gone(self, id: JobId) -> None:
+    async def tree_gone(self, job: Job, tasks: Tasks) -> None:
         """Wait until no process of an ended job is left, ending them at once."""
 
     async def forget(self, ids: Sequence[JobId]) -> None:
@@ -205,16 +223,16 @@ class Backend(Protocol):
     async def tail_offset(self, job: Job, tasks: Tasks, stream: str, attempt: int | None, lines: int) -> int:
         """The offset in bytes at which the last ``lines`` lines of an output begin."""
 
-    def output(
-        self, job: Job, tasks: Tasks, stream: str, attempt: int | None, offset: int, *, follow: bool
-    ) -> AsyncIterator[bytes]:
-        """The bytes of ``stdout`` or ``stderr`` from an offset, in bounded chunks.
+    async def copy_output(
+        self, job: Job, tasks: Tasks, stream: str, attempt: int | None, offset: int, sink: Sink, *, follow: bool
+    ) -> None:
+        """Give ``sink`` the bytes of ``stdout`` or ``stderr`` from an offset, in bounded chunks.
 
         ``follow``: waits for a job that has not started, and goes on until it has ended and its process group is empty,
         half a second after its end at the latest. ``attempt`` None is the last one.
 
         Raises:
-            NotFound: there is no such attempt, or its output is gone.
+            NotFound: there is no such attempt, or its output can't be read.
         """
 
     async def run(self, *, task_status: TaskStatus[None]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from jobd.backends.base import Backend, Environments, Observer
+from jobd.backends.base import Backend, Environments, Jobs, Observer
 from jobd.config import BackendSection
 from jobd.inotify import Inotify
 from jobd.model.errors import InvalidArgument
@@ -28,6 +28,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     machine: str
     observer: Observer
     environments: Environments
+    jobs: Jobs
     inotify: Inotify
 
 

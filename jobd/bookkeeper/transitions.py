@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from jobd.backends.base import (
     ContinuedSeen,
     EndedSeen,
+    FreedSeen,
     Observation,
     RefusedSeen,
     StartedSeen,
@@ -80,10 +81,7 @@ def cancelled(tasks: Tasks, cause: str, at: float, annotation: str | None = None
 
 
 def observed(job: Job, tasks: Tasks, seen: Observation) -> Sequence[Tasks]:
-    """The steps that an observation makes of the tasks, in order; empty where it says nothing new.
-
-    An end whose start was never seen is two steps, so that everybody who follows sees both.
-    """
+    """The steps that an observation makes of the tasks; empty where it says nothing new."""
     if seen.attempt != tasks.attempt or tasks.state.final:
         return ()
     match seen:
@@ -97,7 +95,7 @@ def observed(job: Job, tasks: Tasks, seen: Observation) -> Sequence[Tasks]:
             return _refused(tasks, seen)
         case EndedSeen():
             return _ended(job, tasks, seen)
-        case _:
+        case FreedSeen():
             return ()
 
 
@@ -155,26 +153,14 @@ def _refused(tasks: Tasks, seen: RefusedSeen) -> Sequence[Tasks]:
 
 
 def _ended(job: Job, tasks: Tasks, seen: EndedSeen) -> Sequence[Tasks]:
-    steps: list[Tasks] = []
-    if isinstance(tasks.status, Waiting) and seen.started_at is not None and seen.native_id is not None:
-        start = StartedSeen(
-            id=seen.id,
-            attempt=seen.attempt,
-            native_id=seen.native_id,
-            at=seen.started_at,
-            machine=seen.machine or job.submission_machine,
-        )
-        steps += _started(job, tasks, start)
-    before = steps[-1] if steps else tasks
     cause = tasks.cause or seen.cause
     if seen.sub_state == NODE_REBOOTED and job.template.rerunnable and cause is None:
-        return [*steps, *_requeued(before)]
+        return _requeued(tasks)
     success = seen.outcome == _SUCCESS and cause is None
-    state = follow(before.state, Trigger.SUCCEED if success else Trigger.FAIL)
+    state = follow(tasks.state, Trigger.SUCCEED if success else Trigger.FAIL)
     if state is None:
-        return steps
-    ended = _end_status(before.status, seen, state, cause)
-    return [*steps, _with(before, ended, cause=cause)]
+        return ()
+    return (_with(tasks, _end_status(tasks.status, seen, state, cause), cause=cause),)
 
 
 def _requeued(tasks: Tasks) -> Sequence[Tasks]:

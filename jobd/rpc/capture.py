@@ -89,9 +89,11 @@ async def stored_input(context: Context, captured: Captured) -> AsyncIterator[st
         raise
 
 
-def is_stored_input(context: Context, path: Text | None) -> bool:
-    """Whether an input path is one that ``stored_input`` made."""
-    return isinstance(path, str) and Path(path).parent == context.state_dir / INPUTS
+async def drop_stored_input(context: Context, template: JobTemplate) -> None:
+    """Delete the piped input of a job that is forgotten."""
+    path = template.input_path
+    if isinstance(path, str) and Path(path).parent == context.state_dir / INPUTS:
+        await anyio.to_thread.run_sync(lambda: Path(path).unlink(missing_ok=True))
 
 
 def _write(path: Path, data: bytes) -> None:

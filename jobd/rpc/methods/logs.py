@@ -52,10 +52,13 @@ async def _send(call: Call, params: LogsParams, found: Found, backend: Backend, 
     offset = params.offsets.get(name, 0)
     if params.lines is not None and name not in params.offsets:
         offset = await backend.tail_offset(found.job, found.tasks, name, params.attempt, params.lines)
-    output = backend.output(found.job, found.tasks, name, params.attempt, offset, follow=params.follow)
-    async for chunk in output:
+
+    async def sink(chunk: bytes) -> None:
+        nonlocal offset
         await call.notify("output", {"stream": name, "offset": offset, "data": wrap(chunk)})
         offset += len(chunk)
+
+    await backend.copy_output(found.job, found.tasks, name, params.attempt, offset, sink, follow=params.follow)
 
 
 def _first(group: BaseExceptionGroup[JobdError]) -> JobdError:

@@ -6,6 +6,7 @@ from typing import Any
 
 from jobd.bookkeeper.commands import Reap
 from jobd.model.errors import InvalidState
+from jobd.rpc.capture import drop_stored_input
 from jobd.rpc.context import Call
 from jobd.rpc.dispatch import Method, Params
 from jobd.rpc.methods.control import each
@@ -28,9 +29,10 @@ async def _reap(call: Call, found: Found) -> None:
     if not found.tasks.state.final:
         raise InvalidState(f"job {id} is {found.tasks.state.name}: only finished jobs can be reaped", jobs=[str(id)])
     backend = call.context.backend(found.job.backend)
-    await backend.tree_gone(id)
+    await backend.tree_gone(found.job, found.tasks)
     await call.context.bookkeeper.ask(Reap([id.job]))
     await backend.forget([id])
+    await drop_stored_input(call.context, found.job.template)
 
 
 METHODS = {"reap": Method(ReapParams, reap)}
