@@ -6,9 +6,11 @@ The daemon decodes the same with msgspec (jobd/rpc); the shapes are those of thi
 from __future__ import annotations
 
 import json
-from typing import Any
+from jobd.model.errors import Internal, ProtocolMismatch, from_wire
 
-from jobd.model.errors import Internal, JobdError, ProtocolMismatch, from_wire
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 PROTOCOL_VERSIONS = (1, 1)
 """The oldest and the newest version of the protocol that this code speaks."""
@@ -23,9 +25,9 @@ def request(number: int, method: str, params: dict[str, Any]) -> bytes:
     return _line({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
 
 
-def hello(number: int, program: str) -> bytes:
+def hello_params(program: str) -> dict[str, Any]:
     """The first request on every connection: the versions that the caller speaks, and who it is."""
-    return request(number, "hello", {"protocol": list(PROTOCOL_VERSIONS), "program": program})
+    return {"protocol": list(PROTOCOL_VERSIONS), "program": program}
 
 
 def check_hello(result: dict[str, Any]) -> None:
@@ -67,11 +69,6 @@ def outcome(message: dict[str, Any]) -> Any:
     if error is not None:
         raise from_wire(error)
     return message.get("result")
-
-
-def error_response(number: int | None, error: JobdError) -> bytes:
-    """The line that answers a request with an error."""
-    return _line({"jsonrpc": "2.0", "id": number, "error": error.to_wire()})
 
 
 def _line(message: dict[str, Any]) -> bytes:

@@ -41,9 +41,10 @@ class Method(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """A result that goes on: ``run`` sends notifications after the answer, until it is done or cancelled."""
+    """A result that goes on: ``run`` sends notifications after the answer ``first``, until it is done or cancelled."""
 
     run: Callable[[], Awaitable[None]]
+    first: dict[str, Any] = {}
 
 
 class BadMessage(JobdError):
@@ -81,7 +82,7 @@ async def serve(call: Call, envelope: Envelope, methods: dict[str, Method]) -> t
     try:
         result = await _result(call, envelope, methods)
         if isinstance(result, Stream):
-            stream, result = result, {}
+            stream, result = result, result.first
         body: dict[str, Any] = {"result": result}
     except JobdError as error:
         body = {"error": error.to_wire()}

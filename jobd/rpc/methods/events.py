@@ -21,9 +21,13 @@ class EventsParams(Params):
 
 
 async def events(call: Call, params: EventsParams) -> Stream:
-    """Events as notifications; without ``follow`` an ``event_end`` is the last."""
+    """Events as notifications; without ``follow`` an ``event_end`` is the last.
+
+    The answer says after which number they begin: who began "from now" and is cut off goes on from there.
+    """
     only = None if params.job is None else parse_id(params.job)
-    found = call.context.bookkeeper.events.follow(params.since, job=only and only.job, on=params.follow)
+    since = call.context.bookkeeper.events.last if params.since is None else params.since
+    found = call.context.bookkeeper.events.follow(since, job=only and only.job, on=params.follow)
 
     async def run() -> None:
         async for item in found:
@@ -31,7 +35,7 @@ async def events(call: Call, params: EventsParams) -> Stream:
                 await call.notify("event", {"event": wire_event(item)})
         await call.notify("event_end", {})
 
-    return Stream(run)
+    return Stream(run, {"since": since})
 
 
 async def _may_see(call: Call, item: Event | Truncated) -> bool:
