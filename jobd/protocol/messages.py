@@ -25,6 +25,11 @@ def request(number: int, method: str, params: dict[str, Any]) -> bytes:
     return _line({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
 
 
+def cancel(number: int) -> bytes:
+    """The notification that cancels a request which still runs, or ends the stream that it began."""
+    return _line({"jsonrpc": "2.0", "method": "cancel", "params": {"id": number}})
+
+
 def hello_params(program: str) -> dict[str, Any]:
     """The first request on every connection: the versions that the caller speaks, and who it is."""
     return {"protocol": list(PROTOCOL_VERSIONS), "program": program}
