@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 
 from jobd.model.ids import JobId
 from jobd.model.job import Job, Tasks
 from jobd.model.status import Active, Ended, Exited, NotStarted, Signalled, Undetermined, Waiting
-from jobd.model.template import Text
+from jobd.model.template import JobTemplate, Text, to_bytes, to_text
 
 
 class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,12 +83,19 @@ def stamp(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
+def display_name(template: JobTemplate) -> Text:
+    """The job's name; the last part of its command where it has none."""
+    if template.job_name is not None:
+        return template.job_name
+    return to_text(to_bytes(template.remote_command).rstrip(b"/").rsplit(b"/", 1)[-1])
+
+
 def info_of(job: Job, tasks: Tasks, index: int | None = None) -> JobInfo:
     """The JobInfo of a single job, or of one task (``index``) of a run that stand alike."""
     status = tasks.status
-    common = {
+    common: dict[str, Any] = {
         "job_id": str(JobId(job.id, tasks.first if index is None else index)),
-        "job_name": job.template.job_name,
+        "job_name": display_name(job.template),
         "session_name": job.session,
         "backend": job.backend,
         "state": status.state.name,
@@ -122,11 +130,11 @@ def info_of(job: Job, tasks: Tasks, index: int | None = None) -> JobInfo:
             return _ended(common, status)
 
 
-def _ended(common: dict[str, object], status: Ended) -> JobInfo:
+def _ended(common: dict[str, Any], status: Ended) -> JobInfo:
     usage, outcome = status.usage, status.outcome
     times = (usage.user_time, usage.system_time)
     return JobInfo(
-        **common,  # type: ignore[arg-type]
+        **common,
         exit_status=outcome.status if isinstance(outcome, Exited) else None,
         terminating_signal=outcome.signal if isinstance(outcome, Signalled) else None,
         core_dumped=outcome.core_dumped if isinstance(outcome, Signalled) else None,

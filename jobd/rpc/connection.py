@@ -120,6 +120,7 @@ class Connection:
                 if envelope.id is not None:
                     await self._outbox.send(answer)
                 if stream is not None:
+                    await self._outbox.flush()
                     await stream.run()
         finally:
             self._running.pop(key, None)

@@ -27,6 +27,11 @@ class Outbox:
         self._size += len(line)
         self._filled.set()
 
+    async def flush(self) -> None:
+        """Wait until all that was queued is written."""
+        while self._size:
+            await self._drained.wait()
+
     def close(self) -> None:
         """Nothing follows: ``run`` returns once all is written."""
         self._closing = True

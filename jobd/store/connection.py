@@ -20,9 +20,13 @@ class Connection(aiosqlite.Connection):
     Each call of aiosqlite's own is a hop to the thread and back, which costs more than the statements of a small job.
     """
 
+    async def __aenter__(self) -> Connection:
+        await super().__aenter__()
+        return self
+
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run ``work`` in the connection's thread. A cancelled caller does not stop it."""
-        result: T = await self._execute(work, self._conn)
+        result: T = await self._execute(work, self._conn)  # type: ignore[no-untyped-call]
         return result
 
 

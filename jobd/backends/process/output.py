@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import anyio
 
@@ -75,17 +76,18 @@ class UserFile:
             self._children.discard(process.pid)
 
     def _start(self, what: str, number: int) -> subprocess.Popen[bytes]:
-        identity = {}
-        if self._account.switch:
-            identity = {"user": self._account.uid, "group": self._account.gid, "extra_groups": self._account.groups}
-        process = subprocess.Popen(
+        account = self._account
+        identity: dict[str, Any] = {}
+        if account.switch:
+            identity = {"user": account.uid, "group": account.gid, "extra_groups": account.groups}
+        process: subprocess.Popen[bytes] = subprocess.Popen(
             [sys.executable, "-I", "-S", os.fspath(_READER), what, str(number), self.path],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd="/",
             env={},
-            **identity,  # type: ignore[arg-type]
+            **identity,
         )
         self._children.add(process.pid)
         return process

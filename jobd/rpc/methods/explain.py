@@ -99,7 +99,7 @@ def _how(job: Job, outcome: Outcome) -> str:
             return "It never started"
         case NotStarted(step, error):
             command = shown(to_bytes(job.template.remote_command).decode("utf-8", "surrogateescape"))
-            return f"It could not be started ({command}): {_STEPS.get(step, step)} ({error})"
+            return f"It could not be started ({command}): {_STEPS.get(step or '', step)} ({error})"
         case Unknown():
             return "How it ended can't be known"
 

@@ -21,7 +21,7 @@ class LogsParams(Params):
     """``follow``: on to the job's end; ``lines``: only that many at the end; ``offsets``: where to begin, in bytes."""
 
     job: str
-    streams: list[StreamName] = ["stdout", "stderr"]
+    streams: tuple[StreamName, ...] = ("stdout", "stderr")
     follow: bool = False
     lines: int | None = None
     attempt: int | None = None

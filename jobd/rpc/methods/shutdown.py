@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import anyio
 
 from jobd.model.errors import CannotEnd, DeniedByDrms
 from jobd.rpc.context import Call
-from jobd.rpc.dispatch import Method, Params
+from jobd.rpc.dispatch import Method, Params, Stream
 from jobd.rpc.methods.control import DEFAULT_GRACE, each, end
 from jobd.rpc.selection import Found
 
@@ -21,8 +19,8 @@ class ShutdownParams(Params):
     terminate_jobs: bool = False
 
 
-async def shutdown(call: Call, params: ShutdownParams) -> dict[str, Any]:
-    """Stop the daemon.
+async def shutdown(call: Call, params: ShutdownParams) -> Stream:
+    """Stop the daemon, once that was answered.
 
     Raises:
         DeniedByDrms: the caller is neither root nor the daemon's user.
@@ -33,8 +31,11 @@ async def shutdown(call: Call, params: ShutdownParams) -> dict[str, Any]:
         raise DeniedByDrms("only the daemon's own user and root may stop it")
     if params.terminate_jobs:
         await _end_all(call)
-    context.shutdown()
-    return {}
+
+    async def stop() -> None:
+        context.shutdown()
+
+    return Stream(stop)
 
 
 async def _end_all(call: Call) -> None:

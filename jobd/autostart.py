@@ -1,0 +1,71 @@
+"""Starting a user's own daemon, as tmux does its server: detached, with nothing of the caller's in its hands.
+
+A process between caller and daemon checks first that the daemon can start, so that what is wrong is said to the caller,
+and leaves the daemon an orphan, so that nobody has to wait for it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from jobd.model.errors import DrmCommunication, JobdError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from jobd.paths import Place
+
+_NOT_INHERITED = ("JOBD_TOKEN", "JOBD_JOB_ID", "JOBD_TASK_ID", "JOBD_ATTEMPT", "JOBD_SESSION", "JOBD_QUEUE", "NOTIFY_SOCKET")
+
+
+def start(place: Place) -> None:
+    """Start the daemon of a place; that another one was quicker is no error. Returns before it answers. Blocking.
+
+    Raises:
+        DrmCommunication: it can't start; says why.
+    """
+    import subprocess
+
+    environ = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
+    done = subprocess.run(
+        [sys.executable, "-m", "jobd.autostart", os.fspath(place.state_dir)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=environ,
+        cwd="/",
+        check=False,
+    )
+    if done.returncode:
+        why = done.stderr.decode("utf-8", "backslashreplace").strip() or f"exit status {done.returncode}"
+        raise DrmCommunication(f"the daemon could not be started: {why}", hint="jobd serve runs it in the foreground")
+
+
+def main(state_dir: str) -> int:
+    """The process in between: check, detach, and become the daemon."""
+    from jobd import config, paths
+
+    try:
+        place = paths.for_daemon(os.environ, state_dir)
+        paths.ensure_private_folder(place.state_dir)
+        config.load(paths.config_path(os.environ, None, place))
+    except JobdError as error:
+        sys.stderr.write(error.message + (f"; {error.hint}" if error.hint else ""))
+        return 1
+    if os.fork() == 0:
+        _detach()
+        os.execv(sys.executable, [sys.executable, "-m", "jobd", "serve", "--state-dir", state_dir])
+    return 0
+
+
+def _detach() -> None:
+    """A session of its own, and /dev/null for everything: else ``x=$(jobd submit ...)`` would wait for the daemon's end."""
+    os.setsid()
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(null, number)
+    os.closerange(3, 1 << 16)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

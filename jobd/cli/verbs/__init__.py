@@ -1,0 +1,1 @@
+"""One module a verb: ``main(words)`` returns the exit code."""

@@ -1,0 +1,43 @@
+"""``jobd wait``."""
+
+from __future__ import annotations
+
+from jobd.cli.connection import LONG_PATIENCE, Daemon
+from jobd.cli.exit_codes import outcome
+from jobd.cli.options import Parser, add_selection, selection
+from jobd.cli.show import print_json, print_lines
+from jobd.model.units import parse_duration
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def main(words: list[str]) -> int:
+    """Wait until jobs have ended, started or come to a state."""
+    parser = Parser("wait", "Wait for jobs; for one job's end, exits as it did.")
+    add_selection(parser)
+    parser.add_argument("--for", dest="goal", metavar="terminated|started|STATE", default="terminated")
+    parser.add_argument("--any", action="store_true", help="until one of the jobs is there")
+    parser.add_argument("--timeout", metavar="S", help="seconds; 0 asks and returns")
+    options = parser.parse_args(words)
+    params = {
+        "selection": selection(options),
+        "for": options.goal,
+        "any": options.any,
+        "timeout": None if options.timeout is None else parse_duration(options.timeout),
+    }
+    jobs = Daemon(options).request("wait", params, patience=LONG_PATIENCE, notes=True)["jobs"]
+    if options.json:
+        print_json({"jobs": jobs})
+    elif options.quiet:
+        print_lines(job["job_id"] for job in jobs)
+    return _code(jobs, options.goal, any_of=options.any)
+
+
+def _code(jobs: list[dict[str, Any]], goal: str, *, any_of: bool) -> int:
+    if goal != "terminated" or not jobs:
+        return 0
+    if len(jobs) == 1 or any_of:
+        return outcome(jobs[0])
+    return 0 if all(job["state"] == "DONE" for job in jobs) else 1
