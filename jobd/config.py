@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import math
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
+from jobd.cpus import usable_cpus
 from jobd.model.errors import InvalidArgument
 from jobd.model.suggest import unknown_name
 from jobd.model.units import parse_duration, parse_size
 
+_S = TypeVar("_S", bound=msgspec.Struct)
+
 LOG_LEVELS = ("debug", "info", "warning", "error")
 KINDS = ("process",)
+_LATER_SECTIONS = ("queues",)
 _LATER = ("slurm", "gridengine", "htcondor", "pbs", "lsf", "kubernetes")
 
 
@@ -43,7 +46,7 @@ class BackendSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RetentionSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``[retention]``: finished jobs are forgotten at this age in seconds, or beyond this count; None keeps them."""
+    """``[retention]``: finished jobs are forgotten at this age in seconds, or beyond this count; None: kept."""
 
     finished: float | None = 30 * 86400.0
     count: int | None = None
@@ -56,7 +59,10 @@ class StorageSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """The effective configuration. ``sources`` says for each ``section.key`` where its value comes from."""
+    """The effective configuration.
+
+    ``sources`` says for each ``section.key``, and for each backend, where it comes from: a file, or ``default``.
+    """
 
     daemon: DaemonSection = DaemonSection()
     scheduler: SchedulerSection = SchedulerSection()
@@ -71,6 +77,11 @@ _SECTIONS: Mapping[str, type[msgspec.Struct]] = {
     "scheduler": SchedulerSection,
     "retention": RetentionSection,
     "storage": StorageSection,
+}
+
+_MEASURES: Mapping[tuple[str, str], Callable[[str], float]] = {
+    ("retention", "finished"): parse_duration,
+    ("storage", "min_free"): parse_size,
 }
 
 
@@ -95,23 +106,28 @@ def _read(path: Path) -> dict[str, Any]:
         return {}
     except tomllib.TOMLDecodeError as error:
         raise InvalidArgument(f"{path} is not valid TOML: {error}") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidArgument(f"{path} can't be read: {error}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidArgument(f"{path} is not UTF-8: {error}") from error
+    except OSError as error:
+        raise InvalidArgument(f"{path} can't be read: {os.strerror(error.errno or 0)}") from error
 
 
 def _build(raw: dict[str, Any], source: str) -> Config:
     for name in raw:
+        if name in _LATER_SECTIONS:
+            raise InvalidArgument(f"[{name}] is not available in this version of jobd")
         if name not in (*_SECTIONS, "backends"):
             raise unknown_name("section", name, (*_SECTIONS, "backends"))
     sections = {name: _section(name, kind, raw.get(name, {})) for name, kind in _SECTIONS.items()}
-    config = Config(**sections, backends=_backends(raw.get("backends", {})), sources=_sources(raw, source))  # type: ignore[arg-type]
+    values = {**sections, "backends": _backends(raw.get("backends", {})), "sources": _sources(raw, source)}
+    config = msgspec.convert(values, Config)  # checks that the parts fit, which a call with ** can't
     _check(config)
     return config
 
 
-def _section(name: str, kind: type[msgspec.Struct], values: Any) -> msgspec.Struct:
+def _section(name: str, kind: type[_S], values: Any) -> _S:
     if not isinstance(values, dict):
-        raise InvalidArgument(f"[{name}] must be a table")
+        raise InvalidArgument(f"{name} must be a table", hint=f"write [{name}]")
     for key in values:
         if key not in kind.__struct_fields__:
             raise unknown_name(f"key in [{name}]", key, kind.__struct_fields__)
@@ -123,11 +139,14 @@ def _section(name: str, kind: type[msgspec.Struct], values: Any) -> msgspec.Stru
 
 def _value(section: str, key: str, value: Any) -> Any:
     """Durations and sizes as people write them; ``none`` for no limit."""
-    if (section, key) == ("retention", "finished") and isinstance(value, str):
-        return None if value == "none" else parse_duration(value)
-    if (section, key) == ("storage", "min_free") and isinstance(value, str):
-        return parse_size(value)
-    return value
+    if not isinstance(value, str) or (section, key) not in _MEASURES:
+        return value
+    if section == "retention" and value == "none":
+        return None
+    try:
+        return _MEASURES[section, key](value)
+    except InvalidArgument as error:
+        raise InvalidArgument(f"[{section}] {key}: {error.message}", hint=error.hint) from error
 
 
 def _backends(raw: Any) -> dict[str, BackendSection]:
@@ -144,9 +163,11 @@ def _backend(name: str, values: Any) -> BackendSection:
     if kind not in KINDS:
         raise unknown_name(f"kind in [backends.{name}]", str(kind), KINDS)
     section = _section(f"backends.{name}", BackendSection, values)
-    assert isinstance(section, BackendSection)
     if name != "local":
-        raise InvalidArgument(f"[backends.{name}]: the backend for processes is called local", hint="[backends.local]")
+        raise InvalidArgument(
+            f"[backends.{name}]: there is one backend for processes, and it is called local",
+            hint="write [backends.local]",
+        )
     return section
 
 
@@ -156,61 +177,21 @@ def _check(config: Config) -> None:
     slots = config.scheduler.slots
     if slots != "cpus" and not (isinstance(slots, int) and slots >= 0):
         raise InvalidArgument(f'[scheduler] slots must be "cpus" or a number from 0, not {slots!r}')
-    if config.retention.count is not None and config.retention.count < 0:
-        raise InvalidArgument("[retention] count must be 0 or more")
-    if config.storage.min_free < 0:
-        raise InvalidArgument("[storage] min_free must be 0 or more")
+    limits = {
+        "[retention] finished": config.retention.finished,
+        "[retention] count": config.retention.count,
+        "[storage] min_free": config.storage.min_free,
+    }
+    for name, limit in limits.items():
+        if limit is not None and limit < 0:
+            raise InvalidArgument(f"{name} must be 0 or more, not {limit}")
 
 
 def _sources(raw: dict[str, Any], source: str) -> dict[str, str]:
-    return {
+    keys = {
         f"{section}.{key}": source if key in raw.get(section, {}) else "default"
         for section, kind in _SECTIONS.items()
         for key in kind.__struct_fields__
     }
-
-
-def usable_cpus() -> int:
-    """CPUs that this process may use: by affinity, and by the quota of its control group, rounded up."""
-    count = len(os.sched_getaffinity(0))
-    quota = cgroup_quota()
-    return max(1, count if quota is None else min(count, math.ceil(quota)))
-
-
-def cgroup_quota(proc: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> float | None:
-    """CPUs that the control group allows (cpu.max of cgroup v2, cpu.cfs_quota_us of v1); None without a limit."""
-    try:
-        lines = proc.read_text().splitlines()
-    except OSError:
-        return None
-    quotas = []
-    for line in lines:
-        _, controllers, group = line.split(":", 2)
-        if not controllers:
-            quotas += [_quota_v2(folder) for folder in _up(root, group)]
-        elif "cpu" in controllers.split(","):
-            quotas += [_quota_v1(folder) for folder in _up(root / "cpu", group)]
-    found = [quota for quota in quotas if quota]
-    return min(found) if found else None
-
-
-def _up(root: Path, group: str) -> list[Path]:
-    """The group's folder and those above it: each may set a limit."""
-    inner = root / group.lstrip("/")
-    return [folder for folder in (inner, *inner.parents) if folder == root or root in folder.parents]
-
-
-def _quota_v2(folder: Path) -> float | None:
-    try:
-        quota, period = (folder / "cpu.max").read_text().split()
-        return None if quota == "max" else int(quota) / int(period)
-    except (OSError, ValueError):
-        return None
-
-
-def _quota_v1(folder: Path) -> float | None:
-    try:
-        quota = int((folder / "cpu.cfs_quota_us").read_text())
-        return None if quota < 0 else quota / int((folder / "cpu.cfs_period_us").read_text())
-    except (OSError, ValueError):
-        return None
+    named = raw.get("backends", {})
+    return keys | {f"backends.{name}": source if name in named else "default" for name in {"local": None, **named}}

@@ -7,7 +7,6 @@ the same daemon (docs/architecture.md, "Finding the daemon").
 from __future__ import annotations
 
 import os
-import socket
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,11 +16,10 @@ from typing import NamedTuple
 from jobd.model.errors import DeniedByDrms, DrmCommunication
 
 SYSTEM_CONFIG = Path("/etc/jobd/jobd.toml")
-SYSTEM_STATE = Path("/var/lib/jobd")
-SYSTEM_SOCKET = Path("/run/jobd/jobd.sock")
 SOCKET_IN_STATE = Path("run/jobd.sock")
 
 _LONGEST_ADDRESS = 107
+_MOST_LINKS = 40
 _NETWORK = frozenset(
     "nfs nfs4 cifs smb3 smbfs lustre gpfs beegfs beegfs_nodev ceph glusterfs afs 9p ncpfs ocfs2 gfs2 pvfs2 orangefs "
     "panfs wekafs fuse.sshfs fuse.glusterfs fuse.ceph fuse.s3fs fuse.beegfs fuse.juicefs fuse.rclone autofs".split()
@@ -42,26 +40,37 @@ class Place(NamedTuple):
     note: str | None = None
 
 
+SYSTEM = Place(Path("/var/lib/jobd"), Path("/run/jobd/jobd.sock"), system=True, autostart=False)
+"""The system's daemon."""
+
+
 def find(environ: Mapping[str, str], socket_option: str | None = None) -> Place:
     """The daemon that a client talks to: by option or JOBD_SOCKET, by JOBD_STATE_DIR, the system's, or one's own."""
     named = socket_option or environ.get("JOBD_SOCKET")
     if named:
         return _by_socket(Path(os.path.abspath(named)))
     if environ.get("JOBD_STATE_DIR"):
-        return _own(Path(os.path.abspath(environ["JOBD_STATE_DIR"])))
-    if SYSTEM_CONFIG.exists():
-        return Place(SYSTEM_STATE, SYSTEM_SOCKET, system=True, autostart=False)
-    return _default(environ)
+        return _by_state_dir(environ["JOBD_STATE_DIR"])
+    return SYSTEM if _is_system_install() else _default(environ)
 
 
 def for_daemon(environ: Mapping[str, str], state_dir_option: str | None = None) -> Place:
-    """The place of a daemon that is being started."""
+    """The place of a daemon that is being started. On a system install root's is the system's."""
     named = state_dir_option or environ.get("JOBD_STATE_DIR")
     if named:
-        return _own(Path(os.path.abspath(named)))
-    if os.getuid() == 0 and SYSTEM_CONFIG.exists():
-        return Place(SYSTEM_STATE, SYSTEM_SOCKET, system=True, autostart=False)
-    return _default(environ)
+        return _by_state_dir(named)
+    return SYSTEM if os.getuid() == 0 and _is_system_install() else _default(environ)
+
+
+def _is_system_install() -> bool:
+    """A configuration that is there but may not be looked at counts: never a silent second daemon."""
+    try:
+        os.stat(SYSTEM_CONFIG)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 def config_path(environ: Mapping[str, str], option: str | None, place: Place) -> Path:
@@ -80,6 +89,11 @@ def _by_socket(path: Path) -> Place:
     return Place(path.parent.parent if own else path.parent, path, system=False, autostart=own)
 
 
+def _by_state_dir(named: str) -> Place:
+    state_dir = Path(os.path.abspath(named))
+    return SYSTEM if state_dir == SYSTEM.state_dir else _own(state_dir)
+
+
 def _own(state_dir: Path, note: str | None = None) -> Place:
     return Place(state_dir, state_dir / SOCKET_IN_STATE, system=False, autostart=True, note=note)
 
@@ -89,7 +103,7 @@ def _default(environ: Mapping[str, str]) -> Place:
     kind = network_filesystem(home_state)
     if kind is None:
         return _own(home_state)
-    fallback = Path(f"/var/tmp/jobd-{os.getuid()}-{socket.gethostname()}")
+    fallback = Path(f"/var/tmp/jobd-{os.getuid()}-{os.uname().nodename}")
     return _own(fallback, f"the state is in {fallback}, since {home_state} lies on a network file system ({kind})")
 
 
@@ -109,14 +123,31 @@ def _home(environ: Mapping[str, str]) -> Path:
 
 
 def network_filesystem(path: Path) -> str | None:
-    """The type of the network file system that a path lies on, None for a local one. The path is not touched."""
-    best, kind = "", ""
-    for mount_point, filesystem in _mounts():
-        inside = mount_point == "/" or path == Path(mount_point) or str(path).startswith(mount_point + "/")
-        # Of mounts one over the other the last is the one that is seen.
-        if inside and len(mount_point) >= len(best):
-            best, kind = mount_point, filesystem
-    return kind if kind in _NETWORK else None
+    """The type of the network file system that a path leads to, None for a local one.
+
+    Nothing remote is touched, since it may hang: the path is walked part by part, links too, against the mount table,
+    and only what lies on local ground is asked whether it is a link.
+    """
+    mounts = dict(_mounts())
+    todo, done, links = list(path.absolute().parts[:0:-1]), "/", 0
+    while todo and links <= _MOST_LINKS:
+        part = todo.pop()
+        done = os.path.dirname(done) if part == ".." else os.path.join(done, part)
+        if mounts.get(done) in _NETWORK:
+            return mounts[done]
+        target = _link(done)
+        if target is not None:
+            links += 1
+            todo += Path(target).parts[::-1]
+            done = os.path.dirname(done)
+    return mounts.get("/") if mounts.get("/") in _NETWORK and done == "/" else None
+
+
+def _link(path: str) -> str | None:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return None
 
 
 def _mounts() -> Iterator[tuple[str, str]]:
@@ -136,24 +167,36 @@ def _unescape(text: str) -> str:
 def ensure_private_folder(path: Path, mode: int = 0o700) -> None:
     """Make a folder that only its owner can write, with the right mode from the first instant, whatever the umask.
 
+    Folders above it that are missing get mode 0700.
+
     Raises:
         DeniedByDrms: it is there and belongs to someone else, is a link, or others can write it.
         DrmCommunication: it can't be made.
     """
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.mkdir(path, mode & ~0o022)
-    except FileExistsError:
-        pass
+        for folder in reversed(path.parents):
+            _make(folder, 0o700)
+        _make(path, mode & ~0o022)
+        found = path.lstat()
     except OSError as error:
         raise DrmCommunication(
             f"the folder {path} can't be made: {os.strerror(error.errno or 0)}", hint="choose one with JOBD_STATE_DIR"
         ) from error
-    _check_private(path)
+    _check_private(path, found)
 
 
-def _check_private(path: Path) -> None:
-    found = path.lstat()
+def _make(folder: Path, mode: int) -> None:
+    """Make one folder unless something is there. Only what is missing: mkdir fails on a read-only file system, too."""
+    try:
+        if not os.path.lexists(folder):
+            os.mkdir(folder, mode)
+    except FileExistsError:
+        return
+
+
+def _check_private(path: Path, found: os.stat_result) -> None:
+    if stat.S_ISLNK(found.st_mode):
+        raise DeniedByDrms(f"{path} is a link", hint=f"name the folder itself: JOBD_STATE_DIR={os.path.realpath(path)}")
     if not stat.S_ISDIR(found.st_mode):
         raise DeniedByDrms(f"{path} is not a folder", hint="remove it, or choose another place with JOBD_STATE_DIR")
     if found.st_uid not in (os.getuid(), 0):

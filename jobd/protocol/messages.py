@@ -30,6 +30,11 @@ def cancel(number: int) -> bytes:
     return _line({"jsonrpc": "2.0", "method": "cancel", "params": {"id": number}})
 
 
+def notification(method: str, params: dict[str, Any]) -> bytes:
+    """One notification, as a line."""
+    return _line({"jsonrpc": "2.0", "method": method, "params": params})
+
+
 def hello_params(program: str) -> dict[str, Any]:
     """The first request on every connection: the versions that the caller speaks, and who it is."""
     return {"protocol": list(PROTOCOL_VERSIONS), "program": program}

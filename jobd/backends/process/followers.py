@@ -1,114 +1,200 @@
-"""Jobs whose keeper is dead: they run on, and the daemon follows each by a pidfd until it ends."""
+"""Jobs without a keeper: theirs is dead, they run on, and the daemon follows each by a pidfd until it ends."""
 
 from __future__ import annotations
 
-import fcntl
+import json
 import os
 import signal
-import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import anyio
 import structlog
 
-from jobd.backends.base import ContinuedSeen, EndedSeen, Observer, StoppedSeen
+from jobd.backends.base import ContinuedSeen, EndedSeen, FreedSeen, StartedSeen, StoppedSeen
+from jobd.backends.process.attributes import time_limit
+from jobd.backends.process.exits import how_it_ended
+from jobd.backends.process.keeper.journal import FILE
+from jobd.backends.process.keeper.reaping import group_alive
 from jobd.backends.process.keeper.tree import Process, catches, descendants, has_token, look, send
 from jobd.backends.process.recovery import Found, still_runs
-from jobd.backends.process.wire import signal_name
+from jobd.backends.process.reports import Reports
 from jobd.crashpoint import crash_point
-from jobd.model.errors import CannotEnd, InvalidState
-from jobd.model.status import Exited, Outcome, Signalled, Unknown, Usage
+from jobd.model.errors import CannotEnd, InvalidState, JobdError
+from jobd.model.job import Job
+from jobd.model.status import Unknown
 
 _log = structlog.get_logger(__name__)
 
-_PIDFD_GET_INFO = 0xC040FF0B
-_PIDFD_INFO_EXIT = 1 << 3
-_INFO_SIZE = 64
-_EXIT_CODE_FIELD = 49
+GRACE = 10.0
+"""Seconds from TERM to KILL where nobody said otherwise."""
+
 _LOOK = 0.05
+_LOOK_SELDOM = 0.2
+_LEFT_ALONE = 2.0
 _GIVE_UP = 10.0
 _PATIENCE = 5.0
-_UNKNOWN = "Its keeper died, and the kernel tells its exit status to nobody else here."
+_STOPPED = ("T", "t")
+_NOBODY = -1
+_UNKNOWN = "Its keeper died, and the kernel told nobody else how it ended."
 
 
 class Follower:
-    """One running job without a keeper."""
+    """One running job whose keeper, named ``keeper``, is dead.
 
-    def __init__(self, found: Found, machine: str, observer: Observer) -> None:
-        self.found = found
-        self.cause = found.cause
+    Args:
+        journal: the dead keeper's folder: causes are written there before the first signal, as the keeper did.
+    """
+
+    def __init__(
+        self, job: Job, found: Found, token: str, keeper: str, journal: Path, machine: str, reports: Reports
+    ) -> None:
+        self.keeper = keeper
+        self.emptied = anyio.Event()
+        self._job = job
+        self._found = found
+        self._token = token.encode()
+        self._journal = journal / FILE
         self._machine = machine
-        self._observer = observer
-        self._pid = found.identity.pid
-        self._descriptor = -1
-        self.ended = anyio.Event()
+        self._reports = reports
+        self._cause = found.cause
+        self._descriptor = _NOBODY
+        self._ending = 0
+        self._unlimited = anyio.CancelScope()
+        self._clock = _Running(found.identity.boot)
+
+    @property
+    def pid(self) -> int:
+        """The leader's."""
+        return self._found.identity.pid
 
     def attach(self) -> bool:
         """Take hold of the process; False where it is gone, or the pid is another's by now."""
         try:
-            self._descriptor = os.pidfd_open(self._pid)
+            self._descriptor = os.pidfd_open(self.pid)
         except OSError:
             return False
-        if still_runs(self.found.identity):
+        if still_runs(self._found.identity):
             return True
         os.close(self._descriptor)
         return False
 
     async def run(self) -> None:
-        """Wait for the end and report it."""
+        """Follow it to its end, report that, and see to what it left."""
+        await self._report_executed()
         try:
-            await anyio.wait_readable(self._descriptor)
-            outcome, usage = self._status()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._keep_time_limit)
+                if self._cause is not None:
+                    tasks.start_soon(self._end_again, self._cause)
+                await anyio.wait_readable(self._descriptor)
+                await self._report_end()
+                self._unlimited.cancel()
+                await self._see_to_leftovers()
         finally:
             os.close(self._descriptor)
+
+    async def _report_executed(self) -> None:
+        """Before its exec a forked child has the keeper's environment, without the token."""
+        if has_token(self.pid, self._token):
+            seen = StartedSeen(
+                id=self._found.id,
+                attempt=self._found.attempt,
+                native_id=str(self.pid),
+                at=time.time() - self._clock.since_start(),
+                machine=self._machine,
+                granted_to=self.keeper,
+            )
+            await self._reports.tell([seen])
+
+    async def _report_end(self) -> None:
+        identity = self._found.identity
+        outcome, usage = await anyio.to_thread.run_sync(how_it_ended, self.pid, self._descriptor, identity.ticks)
         crash_point("before-record")
-        unknown = isinstance(outcome, Unknown)
+        freed = self._leaves or not group_alive(self.pid)
         ended = EndedSeen(
-            id=self.found.id,
-            attempt=self.found.attempt,
+            id=self._found.id,
+            attempt=self._found.attempt,
             outcome=outcome,
             at=time.time(),
-            native_id=str(self._pid),
+            native_id=str(self.pid),
             machine=self._machine,
-            wallclock_time=self._wallclock(),
+            wallclock_time=self._clock.since_start(),
             usage=usage,
-            cause=self.cause,
-            annotation=_UNKNOWN if unknown else None,
+            cause=self._cause,
+            annotation=_UNKNOWN if isinstance(outcome, Unknown) else None,
+            freed=freed,
         )
-        await self._observer.observe([ended])
-        self.ended.set()
+        await self._reports.tell([ended])
+        if freed:
+            self.emptied.set()
 
-    def _wallclock(self) -> float | None:
-        began = self.found.identity.boot
-        return time.clock_gettime(time.CLOCK_BOOTTIME) - began if began else None
+    @property
+    def _leaves(self) -> bool:
+        return bool(self._job.template.leave_children)
 
-    def _status(self) -> tuple[Outcome, Usage]:
-        """From being the parent, from the pidfd (Linux 6.15), or from /proc while it is a zombie."""
+    async def _see_to_leftovers(self) -> None:
+        """A moment to end by itself, then TERM, grace, KILL, as a keeper does; unless somebody is ending it already."""
+        if self._leaves:
+            return
+        with anyio.move_on_after(_LEFT_ALONE):
+            await self._until_emptied()
+        if not self._ending and await anyio.to_thread.run_sync(self.tree):
+            try:
+                await self.terminate(None, GRACE)
+            except CannotEnd as error:
+                _log.warning("an ended job left processes", job_id=str(self._found.id), error=error.message)
+        await self._until_emptied()
+
+    async def _until_emptied(self) -> None:
+        """Nothing tells of the end of processes that are nobody's children here: their group is looked at."""
+        if self.emptied.is_set():
+            return
+        while group_alive(self.pid):
+            await anyio.sleep(_LOOK_SELDOM)
+        await self._reports.tell([FreedSeen(self._found.id, self._found.attempt)])
+        self.emptied.set()
+
+    async def _keep_time_limit(self) -> None:
+        limit = time_limit(self._job.template)
+        if limit is None:
+            return
+        with self._unlimited:
+            await self._clock.reaches(limit)
+        if not self._unlimited.cancelled_caught:
+            await anyio.to_thread.run_sync(self._write_cause, "time-limit")
+            await self._end_again("time-limit")
+
+    async def _end_again(self, cause: str) -> None:
+        """An escalation that was under way, or begins by a limit: nobody waits for its result."""
         try:
-            pid, status, used = os.wait4(self._pid, os.WNOHANG)
-            if pid:
-                return _outcome(status), Usage(used.ru_utime, used.ru_stime, used.ru_maxrss * 1024, used.ru_inblock, used.ru_oublock)
-        except ChildProcessError:
-            pass
-        code = zombie_status(self._pid, self.found) if (info := exit_info(self._descriptor)) is None else info
-        return (Unknown() if code is None else _outcome(code)), Usage()
+            await self.terminate(cause, GRACE)
+        except JobdError as error:
+            _log.warning("a job could not be ended", job_id=str(self._found.id), error=error.message)
+
+    def _write_cause(self, cause: str) -> None:
+        """Why it is about to be ended, for the next daemon. On a line of its own: the last one may be torn."""
+        record = {"k": "cause", "t": self._token.decode(), "cause": cause}
+        try:
+            with self._journal.open("ab") as file:
+                file.write(b"\n" + json.dumps(record).encode() + b"\n")
+        except OSError as error:
+            _log.warning("a cause could not be journalled", job_id=str(self._found.id), error=str(error))
 
     def tree(self) -> list[Process]:
-        """Its processes: by descent, by session, and by token. They may have fallen to any parent, so all are looked at."""
-        leader = look(self._pid)
-        found = {process.pid: process for process in descendants(self._pid)}
-        if leader is not None and still_runs(self.found.identity):
-            found[self._pid] = leader
-        for process in _everybody():
-            if process.pid not in found and self._owns(process):
-                found[process.pid] = process
-                found.update({child.pid: child for child in descendants(process.pid)})
-        return [process for process in found.values() if process.state != "Z"]
+        """Its processes, the leader first: by descent, session and token. Blocking.
 
-    def _owns(self, process: Process) -> bool:
-        token = self.found.token.encode()
-        return process.session == self._pid or (bool(token) and has_token(process.pid, token))
+        They may have fallen to any parent, so all processes are looked at.
+        """
+        found: dict[int, Process] = {}
+        if still_runs(self._found.identity):
+            _add(found, [leader for leader in [look(self.pid)] if leader])
+            _add(found, descendants(self.pid))
+        for process in _everybody():
+            if process.pid not in found and (process.session == self.pid or has_token(process.pid, self._token)):
+                _add(found, [process, *descendants(process.pid)])
+        return [process for process in found.values() if process.state != "Z"]
 
     async def terminate(self, cause: str | None, grace: float) -> None:
         """End the tree: TERM, CONT, grace, KILL.
@@ -116,31 +202,34 @@ class Follower:
         Raises:
             CannotEnd: processes outlived SIGKILL.
         """
-        self.cause = self.cause or cause
-        if await self._until_gone(grace, signal.SIGTERM, signal.SIGCONT):
-            return
-        if not await self._until_gone(_GIVE_UP, signal.SIGKILL, again=True):
-            pids = ", ".join(str(process.pid) for process in self.tree())
-            raise CannotEnd(f"processes outlived SIGKILL: {pids} (uninterruptible sleep)")
+        self._cause = self._cause or cause
+        self._ending += 1
+        try:
+            if grace > 0 and await self._until_gone(grace, signal.SIGTERM, signal.SIGCONT):
+                return
+            if not await self._until_gone(_GIVE_UP, signal.SIGKILL, again=True):
+                pids = ", ".join(str(process.pid) for process in await anyio.to_thread.run_sync(self.tree))
+                raise CannotEnd(f"processes outlived SIGKILL: {pids} (uninterruptible sleep)")
+        finally:
+            self._ending -= 1
 
     async def _until_gone(self, patience: float, *numbers: int, again: bool = False) -> bool:
-        """Signal the tree and wait for its end; nothing tells of the end of processes that are nobody's children here."""
-        self.signal_all(*numbers)
+        """Signal the tree and wait for its end."""
         until = time.monotonic() + patience
-        while await anyio.to_thread.run_sync(self.tree):
+        pause = _LOOK
+        while found := await anyio.to_thread.run_sync(self.tree):
+            if pause == _LOOK or again:
+                _signal(found, numbers)
             if time.monotonic() >= until:
                 return False
-            await anyio.sleep(_LOOK)
-            if again:
-                self.signal_all(*numbers)
+            await anyio.sleep(pause)
+            pause = min(_LOOK_SELDOM, pause * 1.2)
         return True
 
-    def signal_all(self, *numbers: int, leader_only: bool = False) -> None:
-        """Send signals to the tree."""
-        found = [process for process in self.tree() if not leader_only or process.pid == self._pid]
-        for number in numbers:
-            for process in found:
-                send(process, number, -1)
+    async def signal(self, number: int, *, leader_only: bool) -> None:
+        """Send a signal to the tree, or to its leader."""
+        found = await anyio.to_thread.run_sync(self.tree)
+        _signal([process for process in found if not leader_only or process.pid == self.pid], [number])
 
     async def suspend(self) -> None:
         """Stop the tree and report it.
@@ -148,57 +237,80 @@ class Follower:
         Raises:
             InvalidState: it does not stop.
         """
-        for process in self.tree():
-            send(process, signal.SIGTSTP if catches(process.pid, signal.SIGTSTP) else signal.SIGSTOP, -1)
-        await self._until(("T", "t"), signal.SIGSTOP)
-        await self._observer.observe([StoppedSeen(self.found.id, self.found.attempt)])
+        for process in await anyio.to_thread.run_sync(self.tree):
+            send(process, signal.SIGTSTP if catches(process.pid, signal.SIGTSTP) else signal.SIGSTOP, _NOBODY)
+        await self._until_stopped()
+        self._clock.stop()
+        await self._reports.tell([StoppedSeen(self._found.id, self._found.attempt)])
+
+    async def _until_stopped(self) -> None:
+        until = time.monotonic() + _PATIENCE
+        while others := await anyio.to_thread.run_sync(self._not_stopped):
+            if time.monotonic() > until:
+                raise InvalidState(f"process {others[0].pid} does not stop", jobs=[str(self._found.id)])
+            await anyio.sleep(_LOOK)
+            _signal(others, [signal.SIGSTOP])
+
+    def _not_stopped(self) -> list[Process]:
+        return [process for process in self.tree() if process.state not in _STOPPED]
 
     async def resume(self) -> None:
         """Let the tree go on and report it."""
-        self.signal_all(signal.SIGCONT)
-        await self._observer.observe([ContinuedSeen(self.found.id, self.found.attempt)])
-
-    async def _until(self, states: tuple[str, ...], number: int) -> None:
-        until = time.monotonic() + _PATIENCE
-        while others := [process for process in self.tree() if process.state not in states]:
-            if time.monotonic() > until:
-                raise InvalidState(f"process {others[0].pid} does not stop", jobs=[str(self.found.id)])
-            await anyio.sleep(_LOOK)
-            for process in others:
-                send(process, number, -1)
+        _signal(await anyio.to_thread.run_sync(self.tree), [signal.SIGCONT])
+        self._clock.go_on()
+        await self._reports.tell([ContinuedSeen(self._found.id, self._found.attempt)])
 
 
-def exit_info(descriptor: int) -> int | None:
-    """The wait status that the kernel keeps for a pidfd once its process was reaped (PIDFD_GET_INFO); None without."""
-    buffer = bytearray(_INFO_SIZE)
-    struct.pack_into("Q", buffer, 0, _PIDFD_INFO_EXIT)
-    try:
-        fcntl.ioctl(descriptor, _PIDFD_GET_INFO, buffer)
-    except OSError:
-        return None
-    mask = struct.unpack_from("Q", buffer, 0)[0]
-    # u64 mask, cgroupid; u32 pid, tgid, ppid, ruid, rgid, euid, egid, suid, sgid, fsuid, fsgid; s32 exit_code
-    return int(struct.unpack_from("i", buffer, 60)[0]) if mask & _PIDFD_INFO_EXIT else None
+class _Running:
+    """How long a job has run: what CLOCK_BOOTTIME says of the time before it was followed, then CLOCK_MONOTONIC.
+
+    How long it was suspended before it was followed is not known: that counts as running.
+    """
+
+    def __init__(self, started: float) -> None:
+        self._started = started
+        self._ran = time.clock_gettime(time.CLOCK_BOOTTIME) - started
+        self._running_since: float | None = time.monotonic()
+        self._changed = anyio.Event()
+
+    def since_start(self) -> float:
+        """Seconds since its start, stopped or not."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - self._started
+
+    def stop(self) -> None:
+        """It was stopped."""
+        self._ran = self._now()
+        self._running_since = None
+        self._wake()
+
+    def go_on(self) -> None:
+        """It runs again."""
+        self._ran = self._now()
+        self._running_since = time.monotonic()
+        self._wake()
+
+    async def reaches(self, limit: float) -> None:
+        """Wait until it has run for so many seconds."""
+        while (left := limit - self._now()) > 0:
+            with anyio.move_on_after(left if self._running_since is not None else None):
+                await self._changed.wait()
+
+    def _now(self) -> float:
+        return self._ran if self._running_since is None else self._ran + time.monotonic() - self._running_since
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
 
 
-def zombie_status(pid: int, found: Found) -> int | None:
-    """exit_code in proc_pid_stat(5), while it is a zombie. Without permission it reads 0, a lie: so not then."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            data = file.read()
-        owner = os.stat(f"/proc/{pid}").st_uid
-    except OSError:
-        return None
-    fields = data[data.rindex(b")") + 2 :].split()
-    allowed = os.geteuid() in (0, owner)
-    ours = found.identity.low - 1 <= int(fields[19]) <= found.identity.high + 1
-    return int(fields[_EXIT_CODE_FIELD]) if fields[0] == b"Z" and ours and allowed else None
+def _signal(found: Iterable[Process], numbers: Iterable[int]) -> None:
+    for number in numbers:
+        for process in found:
+            send(process, number, _NOBODY)
 
 
-def _outcome(status: int) -> Outcome:
-    if os.WIFSIGNALED(status):
-        return Signalled(signal_name(os.WTERMSIG(status)), os.WCOREDUMP(status))
-    return Exited(os.WEXITSTATUS(status))
+def _add(found: dict[int, Process], more: Iterable[Process]) -> None:
+    found.update({process.pid: process for process in more})
 
 
 def _everybody() -> Iterator[Process]:

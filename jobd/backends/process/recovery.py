@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
 from jobd.backends.base import EndedSeen, Observation, RefusedSeen
 from jobd.backends.process.keeper.journal import read_journal
-from jobd.backends.process.keeper.tree import look
+from jobd.backends.process.keeper.spawn import TICKS
+from jobd.backends.process.keeper.tree import Process, look
 from jobd.backends.process.wire import Record, observation
 from jobd.model.ids import JobId
-from jobd.model.status import Unknown
+from jobd.model.job import Tasks
+from jobd.model.status import Active, Unknown
+
+NODE_REBOOTED = "node-rebooted"
+"""The sub-state of a job whose machine went down under it."""
+
+
+class Boot(msgspec.Struct, frozen=True):
+    """A boot of the machine: its id, and when it began, in seconds since the epoch by the wall clock as it is now."""
+
+    id: str
+    began: float
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -24,6 +37,11 @@ class Identity(msgspec.Struct, frozen=True):
     low: int
     high: int
     boot: float
+
+    @property
+    def ticks(self) -> range:
+        """The start ticks that are its own: the bracket is a tick wide of rounding on both sides."""
+        return range(self.low - 1, self.high + 2)
 
 
 class Past(msgspec.Struct):
@@ -42,7 +60,6 @@ class Found(msgspec.Struct, frozen=True):
 
     id: JobId
     attempt: int
-    token: str
     identity: Identity
     cause: str | None
 
@@ -105,51 +122,66 @@ def told(past: Past, keeper: str, machine: str) -> list[Observation]:
     return [seen for record in past.records if (seen := observation(record, keeper, machine)) is not None]
 
 
-def unfinished(
-    past: Past | None, id: JobId, attempt: int, *, was_running: bool, same_boot: bool, now: float, find: Callable[[], int | None]
-) -> Observation | Found | None:
-    """What is to be made of an attempt that a dead keeper has no end for; None where its end is on record.
+def unfinished(past: Past | None, tasks: Tasks, *, rebooted: bool, now: float, leader: Identity | None) -> Observation | Found | None:
+    """What is to be made of an attempt whose keeper can't be asked any more; None where its end is on record.
 
-    ``find`` looks for the leader: its pid if it runs, None if not.
+    Args:
+        past: what the keeper's journal tells of it, if anything.
+        tasks: what the store has of it.
+        rebooted: whether the machine went down since it was started.
+        leader: its leader, if that still runs.
     """
     if past is not None and past.ended:
         return None
-    if not was_running and (past is None or not (past.starting or past.identity)):
-        return RefusedSeen(id, attempt)
-    if not same_boot:
-        return lost(id, attempt, now, "node-rebooted", "The machine was rebooted while it ran.", past)
-    pid = find()
-    if past is not None and past.identity is not None and pid == past.identity.pid:
-        return Found(id, attempt, past.token, past.identity, past.cause)
-    if pid is not None:
-        return Found(id, attempt, past.token if past else "", Identity(pid, 0, 1 << 62, 0.0), None)
-    why = "Its keeper died, and it ended while nobody who could be told its exit status was there."
-    return lost(id, attempt, now, None, why, past)
+    if leader is not None:
+        return Found(tasks.id, tasks.attempt, leader, past.cause if past else None)
+    if not isinstance(tasks.status, Active) and (past is None or not (past.starting or past.identity)):
+        return RefusedSeen(tasks.id, tasks.attempt)
+    cause = past.cause if past else None
+    if rebooted:
+        return lost(tasks, now, "The machine was rebooted while it ran.", cause, NODE_REBOOTED)
+    return lost(tasks, now, "Its keeper died, and nobody was there who could be told how it ended.", cause)
 
 
-def lost(id: JobId, attempt: int, now: float, sub_state: str | None, why: str, past: Past | None = None) -> EndedSeen:
-    """The end of a job whose exit status can't be known."""
+def lost(tasks: Tasks, now: float, why: str, cause: str | None, sub_state: str | None = None) -> EndedSeen:
+    """The end of a job whose exit status can't be known. With a cause it is FAILED for that, whatever its status."""
     return EndedSeen(
-        id=id,
-        attempt=attempt,
+        id=tasks.id,
+        attempt=tasks.attempt,
         outcome=Unknown(),
         at=now,
-        cause=past.cause if past else None,
-        sub_state=sub_state or ("exit-status-unknown" if not (past and past.cause) else None),
+        cause=cause,
+        sub_state=sub_state,
         annotation=why,
     )
 
 
-def still_runs(identity: Identity) -> bool:
-    """Whether a pid is still the process of the journal: pids are reused, and so the start tick has to fit.
+def rebooted_since(journal_boot: str | None, tasks: Tasks, boot: Boot) -> bool:
+    """Whether the machine went down since an attempt was started: by its journal's boot id, else by the wall clock."""
+    if journal_boot is not None:
+        return journal_boot != boot.id
+    return isinstance(tasks.status, Active) and tasks.status.dispatch_time < boot.began
 
-    The bracket is a tick wide of rounding on both sides.
+
+def find_leader(past: Past | None, token: str, *, same_boot: bool) -> Identity | None:
+    """The leader of an attempt, if it still runs. Blocking.
+
+    A pid from a journal counts only with its start tick and in the boot that it was written in. Where the journal has
+    none, the token is looked for, which is unique among all boots and machines.
     """
+    if past is not None and past.identity is not None:
+        return past.identity if same_boot and still_runs(past.identity) else None
+    found = find_by_token(token)
+    return None if found is None else Identity(found.pid, found.tick, found.tick, found.tick / TICKS)
+
+
+def still_runs(identity: Identity) -> bool:
+    """Whether a pid is still the process of the journal: pids are reused, and so the start tick has to fit."""
     seen = look(identity.pid)
-    return seen is not None and identity.low - 1 <= seen.tick <= identity.high + 1
+    return seen is not None and seen.tick in identity.ticks
 
 
-def find_by_token(token: str) -> int | None:
+def find_by_token(token: str) -> Process | None:
     """The process that leads a session and has a token in its environment; the oldest of several. Blocking."""
     wanted = b"JOBD_TOKEN=" + token.encode()
     found = []
@@ -157,8 +189,8 @@ def find_by_token(token: str) -> int | None:
         if name.isdigit() and _has(int(name), wanted):
             seen = look(int(name))
             if seen is not None and seen.session == seen.pid and seen.state != "Z":
-                found.append((seen.tick, seen.pid))
-    return min(found)[1] if found else None
+                found.append(seen)
+    return min(found, key=lambda process: process.tick, default=None)
 
 
 def _has(pid: int, wanted: bytes) -> bool:
@@ -169,7 +201,7 @@ def _has(pid: int, wanted: bytes) -> bool:
         return False
 
 
-def boot_id() -> str:
-    """This boot of the machine."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-
+def this_boot() -> Boot:
+    """This boot of the machine. Blocking."""
+    id = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    return Boot(id, time.time() - time.clock_gettime(time.CLOCK_BOOTTIME))

@@ -26,6 +26,7 @@ async def status(call: Call, params: NoParams) -> dict[str, Any]:
         "socket": os.fspath(context.socket),
         "jobs": dict(counts),
         "backends": [describe(context, backend) for backend in context.backends.values()],
+        "last_event": context.bookkeeper.events.last,
         "loop_lag": round(context.lag.worst, 6),
         "notes": context.notes,
     }
