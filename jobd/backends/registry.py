@@ -1,4 +1,4 @@
-"""From the configuration to backends: built-in kinds, and third parties' by the entry-point group ``jobd.backends``."""
+"""From the configuration to backends, by the entry-point group ``jobd.backends``: the built-in one, too."""
 
 from __future__ import annotations
 
@@ -48,4 +48,6 @@ def _factory(kind: str) -> Factory:
     for entry in entry_points(group=GROUP, name=kind):
         factory: Factory = entry.load()
         return factory
-    raise InvalidArgument(f"there is no backend of kind {kind!r}", hint="install the package that provides it")
+    raise InvalidArgument(
+        f"there is no backend of kind {kind!r}", hint="install the package that provides it"
+    )

@@ -16,7 +16,14 @@ HONOURED = frozenset(
     "resource_limits backend session env_mode umask nice append_output time_limit leave_children labels "
     "request_id".split()
 )
-_ASKED_TO_DO_NOTHING = ("email_on_started", "email_on_terminated", "native", "stage_in_files", "stage_out_files", "email")
+_ASKED_TO_DO_NOTHING = (
+    "email_on_started",
+    "email_on_terminated",
+    "native",
+    "stage_in_files",
+    "stage_out_files",
+    "email",
+)
 
 _SIZES = {
     "CORE_FILE_SIZE": "RLIMIT_CORE",
@@ -53,7 +60,9 @@ def check(template: JobTemplate, machine: str) -> None:
 
 def _check_machine(template: JobTemplate, machine: str) -> None:
     if template.candidate_machines and machine not in template.candidate_machines:
-        raise InvalidArgument(f"candidate_machines has not this machine, {machine}, and processes run here only")
+        raise InvalidArgument(
+            f"candidate_machines has not this machine, {machine}, and processes run here only"
+        )
     if template.min_phys_memory is not None and template.min_phys_memory > psutil.virtual_memory().total:
         raise InvalidArgument("min_phys_memory is more than this machine has")
     if template.machine_os is not None and template.machine_os.upper() != "LINUX":
@@ -91,7 +100,9 @@ def limits(template: JobTemplate) -> dict[str, list[int]]:
             continue
         name = _SIZES.get(key) or _NUMBERS.get(key) or _DURATIONS.get(key)
         if name is None:
-            raise UnsupportedAttribute(f"resource_limits has no {key}", hint=f"known are {', '.join(_known())}")
+            raise UnsupportedAttribute(
+                f"resource_limits has no {key}", hint=f"known are {', '.join(_known())}"
+            )
         number = _number(key, value)
         found[name] = [number, number]
     return found
@@ -101,7 +112,7 @@ def _known() -> list[str]:
     return sorted([*_SIZES, *_NUMBERS, *_DURATIONS, WALLCLOCK])
 
 
-def _number(key: str, value: int | float | str) -> int:
+def _number(key: str, value: float | str) -> int:
     if value == "unlimited":
         return -1
     if isinstance(value, str):
@@ -109,4 +120,3 @@ def _number(key: str, value: int | float | str) -> int:
     if value < 0:
         raise InvalidArgument(f"{key} must be 0 or more, or unlimited")
     return int(value)
-

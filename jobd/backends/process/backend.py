@@ -10,19 +10,23 @@ from anyio.abc import TaskStatus
 
 from jobd.backends.base import Attempt, Capabilities, Health, Sink
 from jobd.backends.process import attributes
+from jobd.backends.process.aftermath import Aftermath, granted_to
 from jobd.backends.process.files import Files, attempt_of, files_of, job_folder
+from jobd.backends.process.followers import Follower
 from jobd.backends.process.following import End, drain, follow_output
-from jobd.backends.process.granting import Granting
+from jobd.backends.process.granting import Accounts, Granting
 from jobd.backends.process.keepers import Keepers
+from jobd.backends.process.link import KeeperGone, KeptJob, Link
 from jobd.backends.process.orphans import Orphans, become_subreaper
 from jobd.backends.process.output import CapturedFile, UserFile
-from jobd.model.tokens import make_token
+from jobd.backends.process.reports import Reports
 from jobd.backends.registry import Surroundings
 from jobd.config import BackendSection
-from jobd.model.errors import InvalidState, NotFound
+from jobd.model.errors import DrmCommunication, InvalidState, NotFound
 from jobd.model.ids import JobId
 from jobd.model.job import Job, Owner, Tasks
 from jobd.model.template import JobTemplate, Text, to_text
+from jobd.model.tokens import make_token
 
 CAPABILITIES = Capabilities(
     operations=frozenset({"suspend", "resume", "hold", "release", "terminate", "signal", "reap"}),
@@ -37,22 +41,36 @@ class ProcessBackend:
     capabilities = CAPABILITIES
 
     def __init__(self, name: str, section: BackendSection, surroundings: Surroundings) -> None:
+        around = surroundings
         self.name = name
-        self._around = surroundings
+        self._around = around
         self._readers: set[int] = set()
-        self._keepers = Keepers(
-            surroundings.state_dir / "keepers",
-            surroundings.store_id,
-            surroundings.generation,
-            surroundings.machine,
-            surroundings.observer,
+        self._accounts = Accounts()
+        folder = around.state_dir / "keepers"
+        reports = Reports(around.observer)
+        self._aftermath = Aftermath(
+            folder,
+            around.store_id,
+            around.machine,
+            reports,
             self._active,
+            lambda id: self._granting.waiting(id),
         )
-        self._granting = Granting(surroundings.state_dir, surroundings.environments, self._keepers.grant)
-        self._orphans = Orphans(lambda: self._keepers.pids | self._readers)
+        self._keepers = Keepers(
+            folder, around.generation, around.machine, reports, self._active, self._aftermath
+        )
+        self._granting = Granting(
+            around.state_dir, around.environments, self._accounts, reports, self._keepers.ready
+        )
+        self._orphans = Orphans(self._known_children, self._keepers.quiet)
+        self._keepers.buried = self._orphans.reap
 
     def _active(self) -> Iterable[tuple[Job, Tasks]]:
         return self._around.jobs.active(self.name)
+
+    def _known_children(self) -> set[int]:
+        followed = {follower.pid for follower in self._aftermath.followers.values()}
+        return self._keepers.pids | self._readers | followed
 
     async def run(self, *, task_status: TaskStatus[None]) -> None:
         """Serve until cancelled."""
@@ -60,6 +78,7 @@ class ProcessBackend:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._orphans.run)
             tasks.start_soon(self._granting.run)
+            await tasks.start(self._aftermath.run)
             await tasks.start(self._keepers.run)
             task_status.started()
 
@@ -68,9 +87,13 @@ class ProcessBackend:
         attributes.check(template, self._around.machine)
 
     def health(self) -> Health:
-        """Well, unless a keeper does not answer."""
+        """Well, unless a keeper does not answer, or none could be started the last time."""
+        error = self._granting.trouble or self._silence()
+        return Health(ok=error is None, last_error=error)
+
+    def _silence(self) -> str | None:
         silent = ", ".join(sorted(self._keepers.unanswering))
-        return Health(ok=not silent, last_error=f"keeper {silent} does not answer" if silent else None)
+        return f"keeper {silent} does not answer" if silent else None
 
     def slot_agent(self) -> str:
         """The keeper for new jobs; it is started with the first of them."""
@@ -86,64 +109,91 @@ class ProcessBackend:
 
     async def set_capacity(self, slots: int | None) -> None:
         """How many slots the keepers may fill."""
-        self._keepers.capacity = slots
-        await self._keepers.share_capacity()
+        await self._keepers.set_capacity(slots)
 
     async def revoke(self, ids: Sequence[JobId]) -> Sequence[JobId]:
-        """Take starts back, from the preparation or from the keeper."""
+        """Take starts back, from the preparation or from the keeper.
+
+        Raises:
+            DrmCommunication: the keeper that one may lie with does not answer.
+        """
         back = self._granting.take_back(ids)
         tokens = {self._token(id): id for id in ids if id not in back}
-        return back + [tokens[token] for token in await self._keepers.revoke(list(tokens))]
+        by_link: dict[Link, list[str]] = {}
+        for token, id in tokens.items():
+            link = await self._link(token)
+            if link is not None:
+                by_link.setdefault(link, []).append(token)
+            elif (silence := self._silence()) and self._granted(id):
+                raise DrmCommunication(
+                    f"the start of job {id} can't be taken back: {silence}", jobs=[str(id)]
+                )
+        for link, mine in by_link.items():
+            back += [tokens[token] for token in await link.revoke(mine)]
+        return back
+
+    def _granted(self, id: JobId) -> bool:
+        return any(
+            tasks.id == id and granted_to(tasks) in self._keepers.unanswering for _, tasks in self._active()
+        )
 
     async def suspend(self, id: JobId) -> None:
         """Stop the tree."""
-        token = self._token(id)
-        link, follower = self._keepers.link_of(token), self._keepers.followers.get(token)
-        if link is not None:
-            await link.ask(op="suspend", t=token)
-        elif follower is not None:
-            await follower.suspend()
-        else:
-            raise self._nowhere(id)
+        await (await self._holder(id)).suspend()
 
     async def resume(self, id: JobId) -> None:
         """Let the tree go on."""
-        token = self._token(id)
-        link, follower = self._keepers.link_of(token), self._keepers.followers.get(token)
-        if link is not None:
-            await link.ask(op="resume", t=token)
-        elif follower is not None:
-            await follower.resume()
-        else:
-            raise self._nowhere(id)
-
-    async def terminate(self, id: JobId, cause: str, grace: float) -> None:
-        """End the tree."""
-        token = self._token(id)
-        link, follower = self._keepers.link_of(token), self._keepers.followers.get(token)
-        if link is not None:
-            await link.ask(op="end", t=token, cause=cause, grace=grace)
-        elif follower is not None:
-            await follower.terminate(cause, grace)
-        elif self._around.jobs.attempt(id) is not None:
-            raise self._nowhere(id)
+        await (await self._holder(id)).resume()
 
     async def signal(self, id: JobId, number: int, *, leader_only: bool) -> None:
         """Signal the tree or its leader."""
+        await (await self._holder(id)).signal(number, leader_only=leader_only)
+
+    async def terminate(self, id: JobId, cause: str, grace: float) -> None:
+        """End the tree; by whoever has it when its keeper dies meanwhile."""
+        while self._around.jobs.attempt(id) is not None:
+            holder = await self._holder(id)
+            try:
+                await holder.terminate(cause, grace)
+            except KeeperGone:
+                continue
+            return
+
+    async def _holder(self, id: JobId) -> KeptJob | Follower:
+        """Who has a job.
+
+        Raises:
+            InvalidState: nobody: it has just ended, or its keeper does not answer.
+        """
         token = self._token(id)
-        link, follower = self._keepers.link_of(token), self._keepers.followers.get(token)
+        link = await self._link(token)
         if link is not None:
-            await link.ask(op="signal", t=token, sig=number, leader=leader_only)
-        elif follower is not None:
-            follower.signal_all(number, leader_only=leader_only)
-        else:
-            raise self._nowhere(id)
+            return KeptJob(link, token)
+        follower = self._aftermath.followers.get(token)
+        if follower is None:
+            raise InvalidState(
+                f"job {id} can't be reached: {self._silence() or 'it has just ended'}", jobs=[str(id)]
+            )
+        return follower
+
+    async def _link(self, token: str) -> Link | None:
+        """The keeper that has a job. While one is lost it is not known whether it is dead, and who has its jobs then."""
+        while (link := self._keepers.link_of(token)) is not None and not link.settled.is_set():
+            await link.settled.wait()
+        return link
 
     async def tree_gone(self, job: Job, tasks: Tasks) -> None:
         """End what an ended job left. Every keeper is asked: one that has forgotten it has nothing left of it."""
         token = make_token(self._around.store_id, tasks.id, tasks.attempt)
         for link in list(self._keepers.links.values()):
-            await link.ask(op="end", t=token, cause=None, grace=0)
+            if link.settled.is_set() and link.alive:
+                try:
+                    await KeptJob(link, token).terminate(None, 0)
+                except KeeperGone:
+                    continue
+        follower = self._aftermath.followers.get(token)
+        if follower is not None:
+            await follower.terminate(None, 0)
 
     async def forget(self, ids: Sequence[JobId]) -> None:
         """Delete captured output."""
@@ -166,7 +216,15 @@ class ProcessBackend:
         return 0 if source is None else await source.tail(lines)
 
     async def copy_output(
-        self, job: Job, tasks: Tasks, stream: str, attempt: int | None, offset: int, sink: Sink, *, follow: bool
+        self,
+        job: Job,
+        tasks: Tasks,
+        stream: str,
+        attempt: int | None,
+        offset: int,
+        sink: Sink,
+        *,
+        follow: bool,
     ) -> None:
         """The bytes of an output, from an offset."""
         source = await self._source(job, tasks, stream, attempt)
@@ -179,7 +237,9 @@ class ProcessBackend:
         else:
             await drain(source, offset, sink)
 
-    async def _source(self, job: Job, tasks: Tasks, stream: str, attempt: int | None) -> CapturedFile | UserFile | None:
+    async def _source(
+        self, job: Job, tasks: Tasks, stream: str, attempt: int | None
+    ) -> CapturedFile | UserFile | None:
         if attempt is not None and not 1 <= attempt <= max(1, tasks.attempt):
             raise NotFound(f"job {tasks.id} has no attempt {attempt}", jobs=[str(tasks.id)])
         found = await self._files(job, tasks, attempt)
@@ -189,16 +249,11 @@ class ProcessBackend:
         if target.captured:
             return CapturedFile(target.path)
         local = await self._granting.is_local_file(target.path)
-        return UserFile(target.path, await self._granting.account(job.owner), self._readers, local=local)
+        return UserFile(target.path, await self._accounts.find(job.owner), self._readers, local=local)
 
     async def _files(self, job: Job, tasks: Tasks, attempt: int | None) -> Files:
-        account = await self._granting.account(job.owner)
+        account = await self._accounts.find(job.owner)
         return files_of(self._around.state_dir, job, tasks.first, attempt_of(tasks, attempt), account)
 
     def _token(self, id: JobId) -> str:
         return make_token(self._around.store_id, id, self._around.jobs.attempt(id) or 0)
-
-    def _nowhere(self, id: JobId) -> InvalidState:
-        silent = ", ".join(sorted(self._keepers.unanswering))
-        why = f"keeper {silent} does not answer" if silent else "it has just ended"
-        return InvalidState(f"job {id} can't be reached: {why}", jobs=[str(id)])

@@ -12,7 +12,8 @@ from jobd.model.status import Exited, Outcome, Signalled, Unknown, Usage
 
 _PIDFD_GET_INFO = 0xC040FF0B
 _PIDFD_INFO_EXIT = 1 << 3
-_INFO = struct.Struct("QQ11Ii")  # mask, cgroup id; pid, tgid, ppid, eight ids; exit status (struct pidfd_info)
+# struct pidfd_info: mask, cgroup id; pid, tgid, ppid, eight ids; exit status
+_INFO = struct.Struct("QQ11Ii")
 _TICK_FIELD = 19
 _STATUS_FIELD = 49
 _REAPED_WITHIN = 1000
@@ -24,19 +25,27 @@ def how_it_ended(pid: int, descriptor: int, ticks: range) -> tuple[Outcome, Usag
     From being its parent, from the pidfd (Linux 6.15, once somebody has reaped it), or from ``/proc`` while it is a
     zombie. ``ticks`` are those at which it may have started: the pid may be another's by now.
     """
-    try:
-        reaped, status, used = os.wait4(pid, os.WNOHANG)
-    except ChildProcessError:
-        reaped = 0
-    if reaped:
-        rss = used.ru_maxrss * 1024
-        return outcome(status), Usage(used.ru_utime, used.ru_stime, rss, used.ru_inblock, used.ru_oublock)
+    as_parent = _waited(pid)
+    if as_parent is not None:
+        return as_parent
     code = _info(descriptor)
     if code is None:
         code = _zombie(pid, ticks)
     if code is None and _reaped(descriptor):
         code = _info(descriptor)
     return (Unknown() if code is None else outcome(code)), Usage()
+
+
+def _waited(pid: int) -> tuple[Outcome, Usage] | None:
+    """What its parent is told; None where somebody else is that."""
+    try:
+        reaped, status, used = os.wait4(pid, os.WNOHANG)
+    except ChildProcessError:
+        return None
+    if not reaped:
+        return None
+    usage = Usage(used.ru_utime, used.ru_stime, used.ru_maxrss * 1024, used.ru_inblock, used.ru_oublock)
+    return outcome(status), usage
 
 
 def outcome(status: int) -> Outcome:

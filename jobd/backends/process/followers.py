@@ -110,7 +110,9 @@ class Follower:
 
     async def _report_end(self) -> None:
         identity = self._found.identity
-        outcome, usage = await anyio.to_thread.run_sync(how_it_ended, self.pid, self._descriptor, identity.ticks)
+        outcome, usage = await anyio.to_thread.run_sync(
+            how_it_ended, self.pid, self._descriptor, identity.ticks
+        )
         crash_point("before-record")
         freed = self._leaves or not group_alive(self.pid)
         ended = EndedSeen(
@@ -140,11 +142,8 @@ class Follower:
             return
         with anyio.move_on_after(_LEFT_ALONE):
             await self._until_emptied()
-        if not self._ending and await anyio.to_thread.run_sync(self.tree):
-            try:
-                await self.terminate(None, GRACE)
-            except CannotEnd as error:
-                _log.warning("an ended job left processes", job_id=str(self._found.id), error=error.message)
+        if not self._ending:
+            await self._end_again(None)
         await self._until_emptied()
 
     async def _until_emptied(self) -> None:
@@ -166,8 +165,8 @@ class Follower:
             await anyio.to_thread.run_sync(self._write_cause, "time-limit")
             await self._end_again("time-limit")
 
-    async def _end_again(self, cause: str) -> None:
-        """An escalation that was under way, or begins by a limit: nobody waits for its result."""
+    async def _end_again(self, cause: str | None) -> None:
+        """End it where nobody waits for the result: by a limit, by what was under way before, or after its end."""
         try:
             await self.terminate(cause, GRACE)
         except JobdError as error:
@@ -192,7 +191,9 @@ class Follower:
             _add(found, [leader for leader in [look(self.pid)] if leader])
             _add(found, descendants(self.pid))
         for process in _everybody():
-            if process.pid not in found and (process.session == self.pid or has_token(process.pid, self._token)):
+            if process.pid not in found and (
+                process.session == self.pid or has_token(process.pid, self._token)
+            ):
                 _add(found, [process, *descendants(process.pid)])
         return [process for process in found.values() if process.state != "Z"]
 
@@ -296,7 +297,9 @@ class _Running:
                 await self._changed.wait()
 
     def _now(self) -> float:
-        return self._ran if self._running_since is None else self._ran + time.monotonic() - self._running_since
+        return (
+            self._ran if self._running_since is None else self._ran + time.monotonic() - self._running_since
+        )
 
     def _wake(self) -> None:
         self._changed.set()

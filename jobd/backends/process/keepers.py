@@ -3,77 +3,76 @@
 from __future__ import annotations
 
 import os
-import shutil
+import re
 import subprocess
-import time
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import anyio
 import structlog
-from anyio.abc import TaskGroup
+from anyio.abc import TaskGroup, TaskStatus
 
-from jobd.backends.base import Observation, Observer, RefusedSeen
-from jobd.backends.process import recovery
-from jobd.backends.process.followers import Follower
+from jobd.backends.base import EndedSeen, FreedSeen, Observation
+from jobd.backends.process.aftermath import Aftermath, Mine, granted_to
+from jobd.backends.process.followers import GRACE
+from jobd.backends.process.keeper.tree import look
 from jobd.backends.process.launch import launch
-from jobd.backends.process.link import Link
-from jobd.backends.process.recovery import Found, Past
-from jobd.model.tokens import make_token, parse_token
-from jobd.model.errors import DrmCommunication
-from jobd.model.job import Job, Tasks
+from jobd.backends.process.link import PROTOCOL, KeeperGone, KeptJob, Link
+from jobd.backends.process.recovery import is_dead
+from jobd.backends.process.reports import Reports
+from jobd.model.errors import DrmCommunication, JobdError
 from jobd.model.status import Active
 
 _log = structlog.get_logger(__name__)
 
 _ANSWER_WITHIN = 3.0
-_ASK_AGAIN = 2.0
-
-Mine = tuple[Job, Tasks]
+_FIRST_PAUSE = 0.01
+_LONGEST_PAUSE = 2.0
+_NAME = re.compile(r"([0-9]+)-([0-9]+)\Z", re.ASCII)
 
 
 class Keepers:
-    """Starts keepers, connects to them, and sorts out what dead ones left.
+    """Starts keepers, and is connected to each for as long as it lives.
 
     Args:
         folder: where the keepers' folders are.
         generation: this daemon's, which names its keepers, too.
-        active: the jobs that the store has as active now.
+        active: the backend's jobs that the store has as active now.
+        aftermath: sorts out what dead ones leave.
     """
 
     def __init__(
         self,
         folder: Path,
-        store_id: str,
         generation: int,
         machine: str,
-        observer: Observer,
+        reports: Reports,
         active: Callable[[], Iterable[Mine]],
+        aftermath: Aftermath,
     ) -> None:
         self._folder = folder
-        self._store_id = store_id
         self._generation = generation
         self._machine = machine
-        self._observer = observer
+        self._reports = reports
         self._active = active
+        self._aftermath = aftermath
         self._count = 0
+        self._burials = 0
         self._tasks: TaskGroup | None = None
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._starting = anyio.Lock()
+        self._capacity: int | None = None
         self.links: dict[str, Link] = {}
         self.unanswering: set[str] = set()
-        self.followers: dict[str, Follower] = {}
         self.current = self._next_name()
-        self.capacity: int | None = None
+        self.buried: Callable[[], None] = lambda: None
 
     def _next_name(self) -> str:
         self._count += 1
         return f"{self._generation}-{self._count}"
 
-    async def run(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
-        """Own the tasks of all links and followers until cancelled."""
+    async def run(self, *, task_status: TaskStatus[None]) -> None:
+        """Own the tasks of all connections until cancelled."""
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             task_status.started()
@@ -81,196 +80,164 @@ class Keepers:
 
     @property
     def pids(self) -> set[int]:
-        """Children of the daemon whose status is looked after here."""
-        return {process.pid for process in self._processes.values()} | {
-            follower.found.identity.pid for follower in self.followers.values()
-        }
+        """Keepers that are children of the daemon: their status is looked after here."""
+        return {process.pid for process in self._processes.values()}
+
+    def quiet(self) -> bool:
+        """Whether no keeper has just died. Until its burial a child that fell to the daemon may be a job's leader."""
+        return not self._burials and not any((seen := look(pid)) and seen.state == "Z" for pid in self.pids)
 
     async def recover(self) -> None:
-        """Ask every keeper, and replay the journals of dead ones, before anything is started."""
-        names = sorted(os.listdir(self._folder)) if self._folder.is_dir() else []
-        for name in names:
-            await self._find_again(name)
-        await self._sort_out({*names})
+        """Replay the journals of dead keepers and ask the living ones, before anything is started."""
+        names = sorted(name for name in _listed(self._folder) if _NAME.match(name))
+        dead = [name for name in names if await anyio.to_thread.run_sync(is_dead, self._folder / name)]
+        await self._aftermath.bury(dead)
+        async with anyio.create_task_group() as tasks:
+            for name in set(names) - set(dead):
+                tasks.start_soon(self._find_again, name)
+        usable = [name for name, link in self.links.items() if link.alive and link.protocol == PROTOCOL]
+        self.current = max(usable, key=_order, default=self.current)
+        for name, link in self.links.items():
+            if name != self.current:
+                link.retire()
+        await self._aftermath.without_keeper(names)
+        await self._share_capacity()
 
     async def _find_again(self, name: str) -> None:
-        folder = self._folder / name
-        if await anyio.to_thread.run_sync(recovery.is_dead, folder):
-            await self._bury(name)
-            return
+        """One that is stopped or busy holds up only its own jobs: it is listened for in the background."""
+        link = self._connected_to(name)
         with anyio.move_on_after(_ANSWER_WITHIN):
-            if await self._connect(name):
-                return
-        self._abandon(name)
-
-    def _abandon(self, name: str) -> None:
-        """A keeper that is stopped or busy holds up only its own jobs; it is asked on, in the background."""
+            await link.settled.wait()
+            return
         self.unanswering.add(name)
-        assert self._tasks is not None
         _log.warning("a keeper does not answer", keeper=name)
-        self._tasks.start_soon(self._ask_on, name)
 
-    async def _ask_on(self, name: str) -> None:
-        while name in self.unanswering:
-            await anyio.sleep(_ASK_AGAIN)
-            if await anyio.to_thread.run_sync(recovery.is_dead, self._folder / name):
-                self.unanswering.discard(name)
-                await self._bury(name)
-            else:
-                with anyio.move_on_after(_ANSWER_WITHIN):
-                    if await self._connect(name):
-                        self.unanswering.discard(name)
-        await self._sort_out({name})
-
-    async def _connect(self, name: str) -> bool:
-        """Connect to a keeper and hear all that it knows; False where nobody listens."""
-        link = Link(name, self._folder / name, self._generation, self._machine, self._observer)
+    def _connected_to(self, name: str) -> Link:
+        link = self.links[name] = Link(name, self._folder / name, self._generation, self._machine, self._tell)
         assert self._tasks is not None
+        self._tasks.start_soon(self._serve, link)
+        return link
+
+    async def _serve(self, link: Link) -> None:
+        """Connect, again where the keeper cut us off, until it is dead or is let go of."""
+        pause = _FIRST_PAUSE
+        while not await anyio.to_thread.run_sync(is_dead, link.folder):
+            if await self._one_connection(link):
+                pause = _FIRST_PAUSE
+                if link.retired and not link.known:
+                    break
+            await anyio.sleep(pause)
+            pause = min(_LONGEST_PAUSE, pause * 2)
+        else:
+            await self._died(link)
+        self.links.pop(link.name, None)
+        self.unanswering.discard(link.name)
+        link.known.clear()
+        link.settled.set()
+
+    async def _one_connection(self, link: Link) -> bool:
+        """Serve one connection until it is lost; whether the keeper told what it knows."""
         try:
             await link.connect()
-        except OSError:
+        except (OSError, KeeperGone):
             return False
-        try:
-            await self._tasks.start(partial(self._serve, link))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(link.run)
             await link.synced.wait()
-        except BaseException:
-            link.close()
-            raise
-        if not link.alive:
-            return False
-        self.links[name] = link
-        self.current = max(self.links, key=_order)
-        await self.share_capacity()
-        return True
+            synced = link.alive
+            if synced:
+                await self._adopt(link, tasks)
+        return synced
 
-    async def _serve(self, link: Link, *, task_status: anyio.abc.TaskStatus[None]) -> None:
-        await link.run(task_status=task_status)
-        if self.links.get(link.name) is link:
-            await self._died(link)
+    async def _adopt(self, link: Link, tasks: TaskGroup) -> None:
+        """A keeper told all it knows: what it does not know is sorted out, and what was being ended is ended."""
+        self.unanswering.discard(link.name)
+        await self._aftermath.unknown_to(link.name, frozenset(link.known))
+        await self._share_capacity()
+        for _, one in list(self._active()):
+            token = self._aftermath.token(one)
+            if one.cause is not None and isinstance(one.status, Active) and token in link.known:
+                tasks.start_soon(self._end_again, link, token, one.cause)
+        if link.alive:
+            link.settled.set()
+        if link.retired:
+            link.retire()
+
+    async def _end_again(self, link: Link, token: str, cause: str) -> None:
+        """An end whose cause was committed, and whose signals may not have been sent before the last daemon died."""
+        try:
+            await KeptJob(link, token).terminate(cause, GRACE)
+        except JobdError as error:
+            _log.warning("a job could not be ended", token=token, error=error.message)
 
     async def _died(self, link: Link) -> None:
-        """A keeper is gone: its jobs run on, and new ones get a new keeper."""
-        del self.links[link.name]
+        """A keeper is dead: its jobs run on, and new ones get a new keeper."""
+        _log.warning("a keeper died", keeper=link.name, pid=link.pid)
         if self.current == link.name:
             self.current = self._next_name()
+        self._burials += 1
         process = self._processes.pop(link.name, None)
         if process is not None:
             await anyio.to_thread.run_sync(process.wait)
-        await self._bury(link.name)
-        await self._sort_out({link.name})
+        await self._aftermath.bury([link.name])
+        self._burials -= 1
+        self.buried()
+        await self._share_capacity()
 
-    async def _bury(self, name: str) -> None:
-        """Tell what a dead keeper's journal says, follow what runs, and remove its folder once all is committed."""
-        folder = self._folder / name
-        boot, pasts = await anyio.to_thread.run_sync(recovery.read_past, folder)
-        seen = [one for past in pasts.values() for one in recovery.told(past, name, self._machine)]
-        await self._observer.observe(seen)
-        same_boot = boot in (None, await anyio.to_thread.run_sync(recovery.boot_id))
-        for _, tasks in self._of(name):
-            await self._unfinished(tasks, pasts.get(self._token(tasks)), same_boot=same_boot)
-        await anyio.to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
+    async def ready(self, name: str) -> Link:
+        """The keeper of a name, connected; it is started if it is the one for new jobs and has not been yet.
 
-    async def _unfinished(self, tasks: Tasks, past: Past | None, *, same_boot: bool) -> None:
-        def find() -> int | None:
-            if past is not None and past.identity is not None:
-                return past.identity.pid if recovery.still_runs(past.identity) else None
-            return recovery.find_by_token(self._token(tasks))
-
-        running = isinstance(tasks.status, Active)
-        decide = partial(
-            recovery.unfinished,
-            past,
-            tasks.id,
-            tasks.attempt,
-            was_running=running,
-            same_boot=same_boot,
-            now=time.time(),
-            find=find,
-        )
-        result = await anyio.to_thread.run_sync(decide)
-        if isinstance(result, Found):
-            await self._follow(result)
-        elif result is not None:
-            await self._observer.observe([result])
-
-    async def _follow(self, found: Found) -> None:
-        token = found.token or make_token(self._store_id, found.id, found.attempt)
-        follower = Follower(found, self._machine, self._observer)
-        assert self._tasks is not None
-        self.followers[token] = follower
-        if follower.attach():
-            self._tasks.start_soon(self._until_end, token, follower)
-            return
-        del self.followers[token]
-        why = "Its keeper died, and it ended before it could be followed."
-        await self._observer.observe([recovery.lost(found.id, found.attempt, time.time(), None, why)])
-
-    async def _until_end(self, token: str, follower: Follower) -> None:
-        try:
-            await follower.run()
-        finally:
-            self.followers.pop(token, None)
-        await self.share_capacity()
-
-    async def _sort_out(self, names: set[str]) -> None:
-        """Jobs whose keeper was asked but knows nothing of them: not started, or lost with it."""
-        seen: list[Observation] = []
-        for _, tasks in self._active():
-            keeper = granted_to(tasks)
-            if keeper is None or keeper in self.unanswering or (keeper not in names and keeper in self.links):
-                continue
-            token = self._token(tasks)
-            link = self.links.get(keeper)
-            if token in self.followers or (link is not None and token in link.known):
-                continue
-            if keeper == self.current and link is None:
-                continue
-            seen.append(self._unknown(tasks))
-        if seen:
-            await self._observer.observe(seen)
-        await self.share_capacity()
-
-    def _unknown(self, tasks: Tasks) -> Observation:
-        if not isinstance(tasks.status, Active):
-            return RefusedSeen(tasks.id, tasks.attempt)
-        why = "Its keeper is gone, and with it what it knew."
-        return recovery.lost(tasks.id, tasks.attempt, time.time(), None, why)
-
-    def _of(self, keeper: str) -> list[Mine]:
-        return [(job, tasks) for job, tasks in self._active() if granted_to(tasks) == keeper]
-
-    def _token(self, tasks: Tasks) -> str:
-        return make_token(self._store_id, tasks.id, tasks.attempt)
-
-    async def grant(self, name: str, envs: dict[str, Any], specs: list[dict[str, Any]]) -> None:
-        """Give starts to the keeper that they were intended for; where it is gone, they come back."""
-        try:
-            link = await self._ready(name)
-            await link.grant(envs, specs)
-        except (DrmCommunication, OSError) as error:
-            _log.warning("starts come back: their keeper can't be had", keeper=name, error=str(error))
-            named = [parse_token(spec["t"]) for spec in specs]
-            await self._observer.observe([RefusedSeen(*one, _reason(error)) for one in named if one])
-
-    async def _ready(self, name: str) -> Link:
+        Raises:
+            KeeperGone: it is dead.
+            DrmCommunication: it can't be started, or does not answer.
+        """
         async with self._starting:
-            if name in self.links:
-                return self.links[name]
-            if name != self.current:
-                raise DrmCommunication(f"keeper {name} is gone")
-            self._processes[name] = await anyio.to_thread.run_sync(launch, self._folder / name)
-            if not await self._connect(name):
-                raise DrmCommunication(f"keeper {name} does not answer")
-            return self.links[name]
+            link = self.links.get(name)
+            if link is None:
+                if name != self.current:
+                    raise KeeperGone(f"keeper {name} is gone")
+                link = await self._start(name)
+        with anyio.move_on_after(_ANSWER_WITHIN):
+            while not link.settled.is_set():
+                await link.settled.wait()
+        if link.settled.is_set() and link.alive:
+            return link
+        if self.links.get(name) is link:
+            raise DrmCommunication(f"keeper {name} does not answer")
+        raise KeeperGone(f"keeper {name} is gone")
 
-    async def share_capacity(self) -> None:
+    async def _start(self, name: str) -> Link:
+        try:
+            self._processes[name] = await anyio.to_thread.run_sync(launch, self._folder / name)
+        except (OSError, JobdError) as error:
+            self.current = self._next_name()
+            raise DrmCommunication(f"no keeper could be started: {error}") from error
+        return self._connected_to(name)
+
+    async def set_capacity(self, slots: int | None) -> None:
+        """How many slots the starts of all keepers may fill at once; None for no limit."""
+        self._capacity = slots
+        await self._share_capacity()
+
+    async def _share_capacity(self) -> None:
         """Tell each keeper how many slots its starts may fill: all but those that are filled elsewhere."""
         for name, link in list(self.links.items()):
-            used = sum(job.slots for job, tasks in self._active() if isinstance(tasks.status, Active) and granted_to(tasks) != name)
-            try:
-                await link.send(op="capacity", slots=None if self.capacity is None else max(0, self.capacity - used))
-            except DrmCommunication:
+            if not link.alive or not link.synced.is_set():
                 continue
+            elsewhere = sum(
+                job.slots for job, one in self._active() if _running(one) and granted_to(one) != name
+            )
+            slots = None if self._capacity is None else max(0, self._capacity - elsewhere)
+            try:
+                await link.send(op="capacity", slots=slots)
+            except KeeperGone:
+                continue
+
+    async def _tell(self, link: Link, seen: Sequence[Observation]) -> bool:
+        told = await self._reports.tell(seen)
+        if link.name != self.current and any(isinstance(one, EndedSeen | FreedSeen) for one in seen):
+            await self._share_capacity()
+        return told
 
     def link_of(self, token: str) -> Link | None:
         """The keeper that has a job."""
@@ -278,29 +245,24 @@ class Keepers:
 
     def emptied(self, token: str) -> anyio.Event | None:
         """The event of an ended job's process group becoming empty; None where it is."""
+        follower = self._aftermath.followers.get(token)
+        if follower is not None:
+            return follower.emptied
         return next((link.lingering[token] for link in self.links.values() if token in link.lingering), None)
 
-    async def revoke(self, tokens: Sequence[str]) -> set[str]:
-        """Take grants back from whichever keeper has them."""
-        revoked: set[str] = set()
-        for link in list(self.links.values()):
-            mine = [token for token in tokens if token in link.known]
-            if mine:
-                revoked |= await link.revoke(mine)
-        return revoked
+
+def _running(one: object) -> bool:
+    return isinstance(getattr(one, "status", None), Active)
 
 
-def granted_to(tasks: Tasks) -> str | None:
-    """The keeper that a job's start was given to."""
-    name: str | None = getattr(tasks.status, "granted_to", None)
-    return name
+def _listed(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except FileNotFoundError:
+        return []
 
 
 def _order(name: str) -> tuple[int, int]:
-    generation, _, count = name.partition("-")
-    return int(generation), int(count)
-
-
-def _reason(error: Exception) -> str:
-    return f"no keeper could be started: {error}"
-
+    match = _NAME.match(name)
+    assert match is not None
+    return int(match[1]), int(match[2])

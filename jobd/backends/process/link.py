@@ -102,7 +102,7 @@ class Link:
         assert stream is not None
         try:
             async with stream:
-                while not (self.retired and not self.known and self.synced.is_set()):
+                while not (self.retired and not self.known and self.settled.is_set()):
                     await self._take([_decode(line) for line in lines.feed(await stream.receive(_CHUNK))])
         except _GONE:
             _log.info("a keeper went away", keeper=self.name, pid=self.pid)
@@ -113,7 +113,8 @@ class Link:
 
     def _lost(self) -> None:
         self.alive = False
-        self.settled = anyio.Event()
+        if self.settled.is_set():
+            self.settled = anyio.Event()
         self.synced.set()
         for answer in self._answers.values():
             answer.settle(None)
@@ -122,7 +123,7 @@ class Link:
     def retire(self) -> None:
         """No new jobs: it is let go of as soon as it has none."""
         self.retired = True
-        if self.alive and not self.known and self._stream is not None:
+        if self.alive and self.settled.is_set() and not self.known and self._stream is not None:
             self._stream.extra(SocketAttribute.raw_socket).shutdown(socket.SHUT_RDWR)
 
     async def _take(self, records: Sequence[Record]) -> None:

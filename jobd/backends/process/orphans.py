@@ -23,11 +23,13 @@ class Orphans:
     """Reaps zombies that nobody asks for. A ``wait(-1)`` would steal the status of commands that somebody waits for.
 
     Args:
-        known: pids whose status is somebody's: keepers, commands, followed jobs.
+        known: pids whose status is somebody's: keepers, readers, followed jobs.
+        quiet: False while a keeper has died and it is not sorted out yet which of its children are jobs.
     """
 
-    def __init__(self, known: Callable[[], Collection[int]]) -> None:
+    def __init__(self, known: Callable[[], Collection[int]], quiet: Callable[[], bool]) -> None:
         self._known = known
+        self._quiet = quiet
 
     async def run(self) -> None:
         """Look at each SIGCHLD, until cancelled."""
@@ -37,11 +39,13 @@ class Orphans:
                 self.reap()
 
     def reap(self) -> None:
-        """Reap every zombie child that is not known."""
-        known = self._known()
+        """Reap every zombie child that is not known, nor of the daemon's own session: there its commands are."""
+        if not self._quiet():
+            return
+        known, session = self._known(), os.getsid(0)
         for pid in children(os.getpid()):
             seen = look(pid) if pid not in known else None
-            if seen is not None and seen.state == "Z":
+            if seen is not None and seen.state == "Z" and seen.session != session:
                 _reap(pid)
 
 

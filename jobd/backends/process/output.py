@@ -62,7 +62,8 @@ class UserFile:
         return int(await self._ask("tail", lines) or b"0")
 
     async def _ask(self, what: str, number: int) -> bytes:
-        process = await anyio.to_thread.run_sync(self._start, what, number)
+        with anyio.CancelScope(shield=True):
+            process = await anyio.to_thread.run_sync(self._start, what, number)
         try:
             assert process.stdout is not None
             with anyio.move_on_after(_PATIENCE):
@@ -87,6 +88,7 @@ class UserFile:
             stderr=subprocess.DEVNULL,
             cwd="/",
             env={},
+            start_new_session=True,
             **identity,
         )
         self._children.add(process.pid)
@@ -104,5 +106,7 @@ class UserFile:
                     break
                 data += part or b""
         if not data.startswith(b"+"):
-            raise NotFound(f"{os.fsdecode(self.path)} can't be read: {data[1:].decode() or 'the reader was ended'}")
+            raise NotFound(
+                f"{os.fsdecode(self.path)} can't be read: {data[1:].decode() or 'the reader was ended'}"
+            )
         return bytes(data[1:])

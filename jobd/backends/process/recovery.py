@@ -122,7 +122,9 @@ def told(past: Past, keeper: str, machine: str) -> list[Observation]:
     return [seen for record in past.records if (seen := observation(record, keeper, machine)) is not None]
 
 
-def unfinished(past: Past | None, tasks: Tasks, *, rebooted: bool, now: float, leader: Identity | None) -> Observation | Found | None:
+def unfinished(
+    past: Past | None, tasks: Tasks, *, rebooted: bool, now: float, leader: Identity | None
+) -> Observation | Found | None:
     """What is to be made of an attempt whose keeper can't be asked any more; None where its end is on record.
 
     Args:
@@ -134,7 +136,7 @@ def unfinished(past: Past | None, tasks: Tasks, *, rebooted: bool, now: float, l
     if past is not None and past.ended:
         return None
     if leader is not None:
-        return Found(tasks.id, tasks.attempt, leader, past.cause if past else None)
+        return Found(tasks.id, tasks.attempt, leader, (past.cause if past else None) or tasks.cause)
     if not isinstance(tasks.status, Active) and (past is None or not (past.starting or past.identity)):
         return RefusedSeen(tasks.id, tasks.attempt)
     cause = past.cause if past else None

@@ -31,7 +31,9 @@ def environment_entries(content: bytes | None, account: Account) -> list[bytes]:
 def additions(attempt: Attempt) -> list[bytes]:
     """The entries of one job: what its template says in words, then what jobd tells every job."""
     job, task = attempt.job, attempt.id.task
-    words = [name.encode() + b"=" + to_bytes(value) for name, value in (job.template.job_environment or {}).items()]
+    words = [
+        name.encode() + b"=" + to_bytes(value) for name, value in (job.template.job_environment or {}).items()
+    ]
     told = {
         "JOB_ID": str(job.id),
         "JOBD_JOB_ID": str(attempt.id),
@@ -51,7 +53,9 @@ def search_path(entries: list[bytes], added: list[bytes]) -> bytes:
     return found[-1] if found else DEFAULT_PATH
 
 
-def spec_of(attempt: Attempt, account: Account, entries: list[bytes], state_dir: Path, locality: Locality) -> dict[str, Any]:
+def spec_of(
+    attempt: Attempt, account: Account, entries: list[bytes], state_dir: Path, locality: Locality
+) -> dict[str, Any]:
     """The keeper's order for an attempt (docs/keeper.md, "grant")."""
     job, template = attempt.job, attempt.job.template
     files = files_of(state_dir, job, attempt.id.task, attempt.number, account)

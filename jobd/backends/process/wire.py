@@ -15,9 +15,9 @@ from jobd.backends.base import (
     StartedSeen,
     StoppedSeen,
 )
-from jobd.model.tokens import parse_token
 from jobd.model.ids import JobId
 from jobd.model.status import Exited, NotStarted, Outcome, Signalled, Usage
+from jobd.model.tokens import parse_token
 
 Record = Mapping[str, Any]
 
