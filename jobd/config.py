@@ -1,4 +1,4 @@
-"""The configuration: a TOML file over the defaults. docs/configuration.md and config/jobd.toml describe every key."""
+"""The configuration: a TOML file over the defaults. docs/configuration.md describes every key."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class BackendSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RetentionSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``[retention]``: finished jobs are forgotten at this age in seconds, or beyond this count; None: kept."""
+    """``[retention]``: finished jobs are forgotten at this age in seconds, or beyond this count."""
 
     finished: float | None = 30 * 86400.0
     count: int | None = None
@@ -61,7 +61,8 @@ class StorageSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Config(msgspec.Struct, frozen=True, kw_only=True):
     """The effective configuration.
 
-    ``sources`` says for each ``section.key``, and for each backend, where it comes from: a file, or ``default``.
+    ``sources`` says for each ``section.key``, and for each backend, where it comes from: a file's path, or
+    ``default``.
     """
 
     daemon: DaemonSection = DaemonSection()
@@ -72,7 +73,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     sources: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-_SECTIONS: Mapping[str, type[msgspec.Struct]] = {
+SECTIONS: Mapping[str, type[msgspec.Struct]] = {
     "daemon": DaemonSection,
     "scheduler": SchedulerSection,
     "retention": RetentionSection,
@@ -116,9 +117,9 @@ def _build(raw: dict[str, Any], source: str) -> Config:
     for name in raw:
         if name in _LATER_SECTIONS:
             raise InvalidArgument(f"[{name}] is not available in this version of jobd")
-        if name not in (*_SECTIONS, "backends"):
-            raise unknown_name("section", name, (*_SECTIONS, "backends"))
-    sections = {name: _section(name, kind, raw.get(name, {})) for name, kind in _SECTIONS.items()}
+        if name not in (*SECTIONS, "backends"):
+            raise unknown_name("section", name, (*SECTIONS, "backends"))
+    sections = {name: _section(name, kind, raw.get(name, {})) for name, kind in SECTIONS.items()}
     values = {**sections, "backends": _backends(raw.get("backends", {})), "sources": _sources(raw, source)}
     config = msgspec.convert(values, Config)  # checks that the parts fit, which a call with ** can't
     _check(config)
@@ -184,14 +185,16 @@ def _check(config: Config) -> None:
     }
     for name, limit in limits.items():
         if limit is not None and limit < 0:
-            raise InvalidArgument(f"{name} must be 0 or more, not {limit}")
+            raise InvalidArgument(f"{name} must be 0 or more, not {limit:g}")
 
 
 def _sources(raw: dict[str, Any], source: str) -> dict[str, str]:
     keys = {
         f"{section}.{key}": source if key in raw.get(section, {}) else "default"
-        for section, kind in _SECTIONS.items()
+        for section, kind in SECTIONS.items()
         for key in kind.__struct_fields__
     }
     named = raw.get("backends", {})
-    return keys | {f"backends.{name}": source if name in named else "default" for name in {"local": None, **named}}
+    return keys | {
+        f"backends.{name}": source if name in named else "default" for name in {"local": None, **named}
+    }

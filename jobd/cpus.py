@@ -15,7 +15,10 @@ def usable_cpus() -> int:
 
 
 def cgroup_quota(proc: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> float | None:
-    """CPUs that the control group allows (cpu.max of cgroup v2, cpu.cfs_quota_us of v1); None without a limit."""
+    """CPUs that the control group allows; None without a limit.
+
+    Version 2 has it in cpu.max, version 1 in cpu.cfs_quota_us (cgroups(7)).
+    """
     try:
         lines = proc.read_text().splitlines()
     except OSError:

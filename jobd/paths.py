@@ -1,7 +1,7 @@
 """Where the daemon's state, socket and configuration are. Standard library only: every command line asks.
 
-One daemon a state folder, and its socket always in the same place below it, so that cron, su and a second login find
-the same daemon (docs/architecture.md, "Finding the daemon").
+One daemon a state folder, and its socket always in the same place below it, so that cron, su and a second
+login find the same daemon (docs/configuration.md, "Where things live").
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ SOCKET_IN_STATE = Path("run/jobd.sock")
 _LONGEST_ADDRESS = 107
 _MOST_LINKS = 40
 _NETWORK = frozenset(
-    "nfs nfs4 cifs smb3 smbfs lustre gpfs beegfs beegfs_nodev ceph glusterfs afs 9p ncpfs ocfs2 gfs2 pvfs2 orangefs "
-    "panfs wekafs fuse.sshfs fuse.glusterfs fuse.ceph fuse.s3fs fuse.beegfs fuse.juicefs fuse.rclone autofs".split()
+    "nfs nfs4 cifs smb3 smbfs lustre gpfs beegfs beegfs_nodev ceph glusterfs afs 9p ncpfs ocfs2 gfs2 pvfs2 "
+    "orangefs panfs wekafs fuse.sshfs fuse.glusterfs fuse.ceph fuse.s3fs fuse.beegfs fuse.juicefs "
+    "fuse.rclone autofs".split()
 )
 
 
 class Place(NamedTuple):
     """A daemon's place: its state folder, its socket, and how it was chosen.
 
-    ``system`` is the system's daemon; ``autostart`` whether a client may start it; ``note`` says, for people, why the
-    state is not where it would usually be.
+    ``system`` is the system's daemon; ``autostart`` whether a client may start it; ``note`` says, for people,
+    why the state is not where it would usually be.
     """
 
     state_dir: Path
@@ -45,7 +46,7 @@ SYSTEM = Place(Path("/var/lib/jobd"), Path("/run/jobd/jobd.sock"), system=True, 
 
 
 def find(environ: Mapping[str, str], socket_option: str | None = None) -> Place:
-    """The daemon that a client talks to: by option or JOBD_SOCKET, by JOBD_STATE_DIR, the system's, or one's own."""
+    """The daemon of a client: by option or JOBD_SOCKET, by JOBD_STATE_DIR, the system's, or one's own."""
     named = socket_option or environ.get("JOBD_SOCKET")
     if named:
         return _by_socket(Path(os.path.abspath(named)))
@@ -103,8 +104,11 @@ def _default(environ: Mapping[str, str]) -> Place:
     kind = network_filesystem(home_state)
     if kind is None:
         return _own(home_state)
-    fallback = Path(f"/var/tmp/jobd-{os.getuid()}-{os.uname().nodename}")
-    return _own(fallback, f"the state is in {fallback}, since {home_state} lies on a network file system ({kind})")
+    # Anybody can make a name here first: ensure_private_folder refuses what is not one's own.
+    fallback = Path(f"/var/tmp/jobd-{os.getuid()}-{os.uname().nodename}")  # noqa: S108
+    return _own(
+        fallback, f"the state is in {fallback}, since {home_state} lies on a network file system ({kind})"
+    )
 
 
 def _xdg(environ: Mapping[str, str], name: str, default: str) -> Path:
@@ -123,24 +127,30 @@ def _home(environ: Mapping[str, str]) -> Path:
 
 
 def network_filesystem(path: Path) -> str | None:
-    """The type of the network file system that a path leads to, None for a local one.
+    """The type of the network file system that a path leads to; None for a local one.
 
-    Nothing remote is touched, since it may hang: the path is walked part by part, links too, against the mount table,
-    and only what lies on local ground is asked whether it is a link.
+    Nothing remote is touched, since it may hang: the path is walked part by part, links too, against the mount
+    table, and only what lies on local ground is asked whether it is a link.
     """
     mounts = dict(_mounts())
     todo, done, links = list(path.absolute().parts[:0:-1]), "/", 0
     while todo and links <= _MOST_LINKS:
         part = todo.pop()
         done = os.path.dirname(done) if part == ".." else os.path.join(done, part)
-        if mounts.get(done) in _NETWORK:
-            return mounts[done]
-        target = _link(done)
+        target = None if _filesystem(done, mounts) in _NETWORK else _link(done)
         if target is not None:
             links += 1
-            todo += Path(target).parts[::-1]
-            done = os.path.dirname(done)
-    return mounts.get("/") if mounts.get("/") in _NETWORK and done == "/" else None
+            todo += [part for part in reversed(Path(target).parts) if part != "/"]
+            done = "/" if target.startswith("/") else os.path.dirname(done)
+    kind = _filesystem(done, mounts)
+    return kind if kind in _NETWORK else None
+
+
+def _filesystem(path: str, mounts: Mapping[str, str]) -> str:
+    """The type of the innermost mount."""
+    while path not in mounts and path != "/":
+        path = os.path.dirname(path)
+    return mounts.get(path, "")
 
 
 def _link(path: str) -> str | None:
@@ -151,7 +161,7 @@ def _link(path: str) -> str | None:
 
 
 def _mounts() -> Iterator[tuple[str, str]]:
-    """Mount points and file system types (proc_pid_mountinfo(5))."""
+    """Mount points and file system types (proc_pid_mountinfo(5)), the topmost of one place last."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
             before, _, after = line.partition(" - ")
@@ -165,7 +175,7 @@ def _unescape(text: str) -> str:
 
 
 def ensure_private_folder(path: Path, mode: int = 0o700) -> None:
-    """Make a folder that only its owner can write, with the right mode from the first instant, whatever the umask.
+    """Make a folder that only its owner can write, whatever the umask, and from the first instant.
 
     Folders above it that are missing get mode 0700.
 
@@ -180,13 +190,14 @@ def ensure_private_folder(path: Path, mode: int = 0o700) -> None:
         found = path.lstat()
     except OSError as error:
         raise DrmCommunication(
-            f"the folder {path} can't be made: {os.strerror(error.errno or 0)}", hint="choose one with JOBD_STATE_DIR"
+            f"the folder {path} can't be made: {os.strerror(error.errno or 0)}",
+            hint="choose one with JOBD_STATE_DIR",
         ) from error
     _check_private(path, found)
 
 
 def _make(folder: Path, mode: int) -> None:
-    """Make one folder unless something is there. Only what is missing: mkdir fails on a read-only file system, too."""
+    """Make one folder unless something is there, which mkdir(2) on a read-only file system would not say."""
     try:
         if not os.path.lexists(folder):
             os.mkdir(folder, mode)
@@ -196,9 +207,13 @@ def _make(folder: Path, mode: int) -> None:
 
 def _check_private(path: Path, found: os.stat_result) -> None:
     if stat.S_ISLNK(found.st_mode):
-        raise DeniedByDrms(f"{path} is a link", hint=f"name the folder itself: JOBD_STATE_DIR={os.path.realpath(path)}")
+        raise DeniedByDrms(
+            f"{path} is a link", hint=f"name the folder itself: JOBD_STATE_DIR={os.path.realpath(path)}"
+        )
     if not stat.S_ISDIR(found.st_mode):
-        raise DeniedByDrms(f"{path} is not a folder", hint="remove it, or choose another place with JOBD_STATE_DIR")
+        raise DeniedByDrms(
+            f"{path} is not a folder", hint="remove it, or choose another place with JOBD_STATE_DIR"
+        )
     if found.st_uid not in (os.getuid(), 0):
         raise DeniedByDrms(f"{path} belongs to another user", hint="choose another place with JOBD_STATE_DIR")
     if found.st_mode & 0o022:
@@ -209,7 +224,7 @@ def _check_private(path: Path, found: os.stat_result) -> None:
 
 @contextmanager
 def socket_address(path: Path) -> Iterator[str]:
-    """An address to bind or connect to. The kernel takes 107 bytes: a longer one is reached through its open folder."""
+    """An address to bind or connect to: of more than the kernel's 107 bytes, through the open folder."""
     if len(os.fsencode(path)) <= _LONGEST_ADDRESS:
         yield str(path)
         return
