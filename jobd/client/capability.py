@@ -1,12 +1,13 @@
-"""Optional parts of DRMAA2 (GFD.231, "DrmaaCapability"), and which of them there are."""
+"""DRMAA2's optional features (Capability), and whether this daemon has them."""
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Container, Mapping
 
 
 class Capability(enum.Enum):
-    """What ``supports`` can be asked for; the values are those of the standard's C binding."""
+    """What an implementation of DRMAA2 may leave out."""
 
     ADVANCE_RESERVATION = 0
     RESERVE_SLOTS = 1
@@ -23,5 +24,17 @@ class Capability(enum.Enum):
     RT_MACHINEARCH = 12
 
 
-SUPPORTED: frozenset[Capability] = frozenset()
-"""None of the optional parts yet: a template that asks for one is refused by name."""
+_NEEDED: Mapping[Capability, frozenset[str]] = {
+    Capability.JT_EMAIL: frozenset({"email", "email_on_started", "email_on_terminated"}),
+    Capability.JT_STAGING: frozenset({"stage_in_files", "stage_out_files"}),
+    Capability.JT_DEADLINE: frozenset({"deadline_time"}),
+    Capability.JT_MAXSLOTS: frozenset({"max_slots"}),
+    Capability.JT_ACCOUNTINGID: frozenset({"accounting_id"}),
+}
+"""The template attributes that a capability stands for. The others stand for what no backend of jobd does."""
+
+
+def supported(capability: Capability, attributes: Container[str]) -> bool:
+    """Whether a backend that honours these template attributes has a capability."""
+    needed = _NEEDED.get(capability)
+    return needed is not None and all(name in attributes for name in needed)

@@ -1,316 +1,233 @@
-"""The client: finds and starts the daemon, sends requests over one connection, and comes back after a restart."""
+"""The client: the way in to everything else (DRMAA2 SessionManager)."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable
+import uuid
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakSet
 
 import anyio
-from anyio.abc import TaskGroup
+import msgspec
 
 from jobd import __version__, paths
-from jobd.autostart import start
-from jobd.client.capability import SUPPORTED, Capability
-from jobd.client.channel import Channel, Lost
-from jobd.client.events import JobEvent, Truncated, read_event
+from jobd.client.capability import Capability, supported
+from jobd.client.events import EventStream
+from jobd.client.job import Job
+from jobd.client.link import Link
+from jobd.client.optional import OptionalOperations
 from jobd.client.session import JobSession
-from jobd.model.errors import DrmCommunication, UnsupportedOperation
-from jobd.protocol import messages
+from jobd.client.transport import Dialer
+from jobd.model.errors import InvalidArgument, JobdError, NotFound
 
 DEFAULT_SESSION = "default"
-_PAUSE = 0.02
-_LONGEST_PAUSE = 0.5
-_PROGRAM = "jobd.client"
+PATIENCE = 60.0
+"""Seconds that a daemon may be away before calls give up."""
+
+
+class Version(NamedTuple):
+    """A version, as DRMAA2 has it: two strings."""
+
+    major: str
+    minor: str
+
+
+class BackendStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A place where jobs run: how it is, its active jobs, and which operations and attributes it supports."""
+
+    name: str
+    kind: str
+    ok: bool
+    last_error: str | None
+    jobs: int
+    operations: tuple[str, ...]
+    attributes: tuple[str, ...]
+
+
+class DaemonStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How the daemon is. ``uptime`` and ``loop_lag`` (the worst) in seconds; ``jobs`` counts active ones by state.
+
+    ``ready`` is False while it recovers; ``notes`` are sentences about what is unusual.
+    """
+
+    version: str
+    ready: bool
+    uptime: float
+    pid: int
+    state_dir: str
+    socket: str
+    jobs: dict[str, int]
+    backends: tuple[BackendStatus, ...]
+    loop_lag: float
+    notes: tuple[str, ...]
+
+
+class Client(OptionalOperations):
+    """A connection to the daemon that outlives its restarts. ``connect`` makes one.
+
+    Any call raises DrmCommunication where the daemon stays away, TryLater where it is still recovering after a minute,
+    and InvalidSession once the client is closed. Calls may be made from several tasks at once; a cancelled one is
+    cancelled in the daemon, too, and disturbs no other.
+    """
+
+    drms_name = "jobd"
+    """What runs the jobs (DRMAA2 drmsName)."""
+    drmaa_name = "jobd.client"
+    """This implementation of DRMAA2 (drmaaName)."""
+    drmaa_version = Version(*__version__.split(".")[:2])
+    """The version of this library (DRMAA2 drmaaVersion)."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._sessions: WeakSet[JobSession] = WeakSet()
+        self._default = self._open(DEFAULT_SESSION, None)
+
+    @property
+    def drms_version(self) -> Version:
+        """The version of the daemon that was connected to last (DRMAA2 drmsVersion)."""
+        major, _, rest = self._link.greeting.version.partition(".")
+        return Version(major, rest.partition(".")[0])
+
+    @property
+    def session(self) -> JobSession:
+        """The default session, which is always there."""
+        return self._default
+
+    async def create_job_session(self, name: str | None = None, contact: str | None = None) -> JobSession:
+        """Make a session and open it (DRMAA2 createJobSession).
+
+        Args:
+            name: its name; None makes one up.
+            contact: any text, kept with it.
+
+        Raises:
+            InvalidArgument: there is one of that name.
+        """
+        name = f"session-{uuid.uuid4().hex}" if name is None else name
+
+        async def made(error: JobdError) -> bool:
+            return isinstance(error, InvalidArgument) and await self._is_there(name, contact)
+
+        await self._link.call("session_create", {"name": name, "contact": contact}, settled=made)
+        return self._open(name, contact)
+
+    async def open_job_session(self, name: str) -> JobSession:
+        """Open a session, also one that is open already (DRMAA2 openJobSession).
+
+        Raises:
+            NotFound: there is none of that name.
+        """
+        answer = await self._link.call("session_open", {"name": name})
+        return self._open(answer["name"], answer["contact"])
+
+    async def destroy_job_session(self, name: str) -> None:
+        """Remove a session; its jobs are left as they are (DRMAA2 destroyJobSession).
+
+        Raises:
+            NotFound: there is none of that name.
+            InvalidArgument: it is the default session.
+        """
+
+        async def gone(error: JobdError) -> bool:
+            return isinstance(error, NotFound)
+
+        await self._link.call("session_destroy", {"name": name}, settled=gone)
+        for session in self._sessions:
+            if session.name == name:
+                session.end("destroyed")
+
+    async def get_job_session_names(self) -> list[str]:
+        """The names of the caller's sessions, the default one among them (DRMAA2 getJobSessionNames)."""
+        answer = await self._link.call("session_list", {})
+        return [session["name"] for session in answer["sessions"]]
+
+    def events(self, since: int | None = None, job: Job | str | None = None, *, follow: bool = True) -> EventStream:
+        """Transitions, in order and without a gap, those that are kept and those to come.
+
+        Args:
+            since: only those after this number; 0 for all that are kept, None to begin now. "Now" is when the stream is
+                entered with ``async with``, or its first item is asked for.
+            job: only those of one job.
+            follow: False to end with the newest one.
+        """
+        return EventStream(self._link, since, job.id if isinstance(job, Job) else job, follow=follow)
+
+    async def status(self) -> DaemonStatus:
+        """How the daemon is; answered while it recovers, too."""
+        return msgspec.convert(await self._link.call("status", {}), DaemonStatus)
+
+    async def supports(self, capability: Capability) -> bool:
+        """Whether an optional feature of DRMAA2 is there, on any backend."""
+        answer = await self._link.call("backend_list", {})
+        backends = msgspec.convert(answer["backends"], tuple[BackendStatus, ...])
+        return any(supported(capability, backend.attributes) for backend in backends)
+
+    async def aclose(self) -> None:
+        """Close the client before its ``async with`` ends. Closing twice is allowed."""
+        await self._link.aclose()
+
+    def _open(self, name: str, contact: str | None) -> JobSession:
+        session = JobSession(self._link, name, contact)
+        self._sessions.add(session)
+        return session
+
+    async def _is_there(self, name: str, contact: str | None) -> bool:
+        answer = await self._link.call("session_open", {"name": name})
+        return bool(answer["contact"] == (contact or ""))
 
 
 @asynccontextmanager
 async def connect(
     socket: str | os.PathLike[str] | None = None,
     state_dir: str | os.PathLike[str] | None = None,
+    autostart: bool | None = None,
     *,
-    autostart: bool = True,
-    patience: float = 60.0,
+    patience: float = PATIENCE,
 ) -> AsyncIterator[Client]:
-    """A client, for as long as the context lasts.
+    """Connect to the daemon, starting a user's own where none runs.
+
+    Works under asyncio and trio. The client is closed at the end of the ``async with``, and what is raised in it comes
+    out as it is, in no exception group.
 
     Args:
-        socket: the daemon's socket; by default it is found as the command line finds it.
-        state_dir: the state folder of the daemon, instead.
-        autostart: whether a user's own daemon is started where there is none.
-        patience: seconds to wait for a daemon that went away.
+        socket: the daemon's socket, by default where JOBD_SOCKET, JOBD_STATE_DIR or the installation say.
+        state_dir: the state folder of the daemon, in place of ``socket``.
+        autostart: whether to start the daemon; by default unless JOBD_NO_AUTOSTART=1 is set. The system's is never
+            started.
+        patience: seconds that the daemon may be away, as in a restart, before calls give up.
 
     Raises:
-        DrmCommunication: nobody answers.
-        DeniedByDrms: the socket is not for this user.
+        DrmCommunication: the daemon can't be reached.
+        DeniedByDrms: it does not serve this user.
+        ProtocolMismatch: client and daemon share no version of the protocol.
+        InvalidArgument: both a socket and a state folder were given.
     """
-    environ = dict(os.environ)
-    if state_dir is not None:
-        environ.pop("JOBD_SOCKET", None)
-        environ["JOBD_STATE_DIR"] = os.fspath(state_dir)
-    place = paths.find(environ, None if socket is None else os.fspath(socket))
-    allowed = autostart and place.autostart and environ.get("JOBD_NO_AUTOSTART", "") in ("", "0")
-    error: Exception | None = None
+    place = _place(socket, state_dir)
+    may_start = os.environ.get("JOBD_NO_AUTOSTART", "") in ("", "0") if autostart is None else autostart
+    dialer = Dialer(place, f"jobd.client {__version__}", may_start=may_start, patience=patience)
+    failure: BaseException | None = None
     async with anyio.create_task_group() as tasks:
-        client = Client(place, tasks, autostart=allowed, patience=patience)
+        link = Link(dialer, tasks)
         try:
-            await client.request("status", {})
-            yield client
-        except Exception as raised:
-            # Out of the task group it would come as a group of one, which is no one's error.
-            error = raised
-        finally:
-            with anyio.CancelScope(shield=True):
-                await client.aclose()
-            tasks.cancel_scope.cancel()
-    if error is not None:
-        raise error
-
-
-class _Pending:
-    """A request that waits for its answer; None is a connection that was cut."""
-
-    def __init__(self) -> None:
-        self.message: dict[str, Any] | None = None
-        self.done = anyio.Event()
-
-
-class Client:
-    """Talks to one daemon. Made by ``connect``.
-
-    Requests of any number of tasks share a connection; streams of events and output have one each, so that a slow
-    reader holds up nobody else.
-    """
-
-    def __init__(self, place: paths.Place, tasks: TaskGroup, *, autostart: bool, patience: float) -> None:
-        self._place = place
-        self._tasks = tasks
-        self._autostart = autostart
-        self._patience = patience
-        self._channel: Channel | None = None
-        self._pending: dict[int, _Pending] = {}
-        self._connecting = anyio.Lock()
-        self.session = JobSession(self, DEFAULT_SESSION, "")
-
-    async def aclose(self) -> None:
-        """Hang up. A second call does nothing."""
-        channel, self._channel = self._channel, None
-        if channel is not None:
-            await channel.aclose()
-
-    async def request(self, method: str, params: dict[str, Any] | Callable[[], dict[str, Any]]) -> Any:
-        """Send a request and return its result; sent again where the connection is cut, so it must bear a repeat.
-
-        ``params`` may be a function, which is asked again for each sending (a timeout that has grown shorter).
-
-        Raises:
-            JobdError: its error, or DrmCommunication where nobody answers.
-        """
-        until = anyio.current_time() + self._patience
-        while True:
-            channel = await self._connected(until)
-            try:
-                message = await self._exchange(channel, method, params() if callable(params) else params)
-            except Lost:
-                continue
-            return messages.outcome(message)
-
-    async def _exchange(self, channel: Channel, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        pending = _Pending()
-        number = channel.next_number()
-        self._pending[number] = pending
-        try:
-            await channel.send(method, params, number)
-            await pending.done.wait()
-        except anyio.get_cancelled_exc_class():
-            self._tasks.start_soon(_give_up, channel, number)
+            await link.open()
+            yield Client(link)
+        except (anyio.get_cancelled_exc_class(), GeneratorExit):
             raise
+        except BaseException as error:  # noqa: BLE001  (raised below)
+            # Raised in here it would come out in an exception group.
+            failure = error
         finally:
-            self._pending.pop(number, None)
-        if pending.message is None:
-            raise Lost
-        return pending.message
-
-    async def _connected(self, until: float) -> Channel:
-        async with self._connecting:
-            if self._channel is None:
-                self._channel = await self.open_channel(until)
-                self._tasks.start_soon(self._read, self._channel)
-            return self._channel
-
-    async def _read(self, channel: Channel) -> None:
-        """Hand answers out until the connection is cut."""
-        try:
-            while True:
-                message = await channel.receive()
-                pending = self._pending.get(message.get("id", -1))
-                if pending is not None and "method" not in message:
-                    pending.message = message
-                    pending.done.set()
-        except Lost:
-            pass
-        finally:
-            if self._channel is channel:
-                self._channel = None
-            for pending in self._pending.values():
-                pending.done.set()
-            with anyio.CancelScope(shield=True):
-                await channel.aclose()
-
-    async def open_channel(self, until: float | None = None) -> Channel:
-        """A connection of its own, tried for until a time; the daemon is started where that is allowed.
-
-        Raises:
-            DrmCommunication: nobody answers.
-        """
-        until = anyio.current_time() + self._patience if until is None else until
-        pause = _PAUSE
-        while True:
-            try:
-                return await Channel.open(self._place, _PROGRAM)
-            except Lost as error:
-                if self._autostart:
-                    self._autostart = False
-                    await anyio.to_thread.run_sync(start, self._place)
-                elif anyio.current_time() > until:
-                    raise DrmCommunication(f"nobody answers at {self._place.socket}", hint="jobd serve") from error
-                elif not self._place.socket.exists() and not self._place.autostart:
-                    raise DrmCommunication(f"there is no daemon at {self._place.socket}", hint="jobd serve") from error
-            await anyio.sleep(pause)
-            pause = min(_LONGEST_PAUSE, pause * 1.5)
-
-    async def create_job_session(self, name: str | None = None, contact: str | None = None) -> JobSession:
-        """Make and open a session; a name is made up where none is given (DRMAA2 createJobSession).
-
-        Raises:
-            InvalidArgument: there is one of that name.
-        """
-        return self._session(await self.request("session_create", {"name": name, "contact": contact}))
-
-    async def open_job_session(self, name: str) -> JobSession:
-        """Open a session that is there (DRMAA2 openJobSession).
-
-        Raises:
-            NotFound: there is none of that name; an InvalidArgument.
-        """
-        return self._session(await self.request("session_open", {"name": name}))
-
-    def _session(self, row: dict[str, str]) -> JobSession:
-        return JobSession(self, row["name"], row["contact"])
-
-    async def destroy_job_session(self, name: str) -> None:
-        """Remove a session; its jobs stay as they are (DRMAA2 destroyJobSession).
-
-        Raises:
-            NotFound: there is none of that name; an InvalidArgument.
-        """
-        await self.request("session_destroy", {"name": name})
-
-    async def get_job_session_names(self) -> list[str]:
-        """The names of the caller's sessions (DRMAA2 getJobSessionNames)."""
-        rows = (await self.request("session_list", {}))["sessions"]
-        return [row["name"] for row in rows]
-
-    async def events(self, since: int | None = None, job: str | None = None) -> AsyncIterator[JobEvent | Truncated]:
-        """State changes after a number (0: all that is kept; None: from now), in order, through any restart.
-
-        Events that were lost to retention show as one ``Truncated``.
-        """
-        if since is None:
-            since = int((await self.request("status", {}))["last_event"])
-        while True:
-            channel = await self.open_channel()
-            try:
-                await channel.send("events", {"since": since, "follow": True, "job": job})
-                while True:
-                    message = await channel.receive()
-                    if message.get("method") == "event":
-                        item = read_event(message["params"]["event"])
-                        since = item.first - 1 if isinstance(item, Truncated) else item.seq
-                        yield item
-                    elif "error" in message:
-                        messages.outcome(message)
-            except Lost:
-                continue
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await channel.aclose()
-
-    async def status(self) -> dict[str, Any]:
-        """How the daemon is (docs/protocol.md, "status")."""
-        result: dict[str, Any] = await self.request("status", {})
-        return result
-
-    @property
-    def drms_name(self) -> str:
-        """The system behind DRMAA2's interface."""
-        return "jobd"
-
-    @property
-    def drms_version(self) -> tuple[str, str]:
-        """Its major and minor version."""
-        return _version()
-
-    @property
-    def drmaa_name(self) -> str:
-        """The implementation of DRMAA2."""
-        return "jobd"
-
-    @property
-    def drmaa_version(self) -> tuple[str, str]:
-        """Major and minor version of the standard that is implemented (GFD.231 is 2.2)."""
-        return ("2", "2")
-
-    def supports(self, capability: Capability) -> bool:
-        """Whether an optional part of DRMAA2 is there."""
-        return capability in SUPPORTED
-
-    async def get_reservation_session_names(self) -> list[str]:
-        """DRMAA2 getReservationSessionNames.
-
-        Raises:
-            UnsupportedOperation: always.
-        """
-        raise _no_reservations()
-
-    async def create_reservation_session(self, name: str, contact: str | None = None) -> None:
-        """DRMAA2 createReservationSession.
-
-        Raises:
-            UnsupportedOperation: always.
-        """
-        raise _no_reservations()
-
-    async def open_reservation_session(self, name: str) -> None:
-        """DRMAA2 openReservationSession.
-
-        Raises:
-            UnsupportedOperation: always.
-        """
-        raise _no_reservations()
-
-    async def destroy_reservation_session(self, name: str) -> None:
-        """DRMAA2 destroyReservationSession.
-
-        Raises:
-            UnsupportedOperation: always.
-        """
-        raise _no_reservations()
+            await link.aclose()
+    if failure is not None:
+        raise failure
 
 
-async def _give_up(channel: Channel, number: int) -> None:
-    """Nobody waits for an answer any more."""
-    try:
-        await channel.cancel(number)
-    except Lost:
-        return
-
-
-def _version() -> tuple[str, str]:
-    major, minor, *_ = __version__.split(".")
-    return major, minor
-
-
-def _no_reservations() -> UnsupportedOperation:
-    return UnsupportedOperation("reservations are not supported", hint="supports(Capability.ADVANCE_RESERVATION) tells")
+def _place(socket: str | os.PathLike[str] | None, state_dir: str | os.PathLike[str] | None) -> paths.Place:
+    if socket is not None and state_dir is not None:
+        raise InvalidArgument("both a socket and a state folder were given", hint="give one of them")
+    environ: Mapping[str, Any] = os.environ
+    if state_dir is not None:
+        environ = {**environ, "JOBD_SOCKET": "", "JOBD_STATE_DIR": os.fspath(state_dir)}
+    return paths.find(environ, None if socket is None else os.fspath(socket))

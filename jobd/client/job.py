@@ -1,170 +1,231 @@
-"""A job's handle."""
+"""A job, from the side of whoever submitted it (DRMAA2 Job)."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
-import anyio
 import msgspec
 
-from jobd.client.channel import Lost
-from jobd.model.errors import from_wire
+from jobd.client.link import Link
+from jobd.client.logs import LogStream, StreamName
+from jobd.model.errors import InvalidArgument, InvalidState, JobdError, NotFound, from_wire
 from jobd.model.info import JobInfo
 from jobd.model.states import JobState
-from jobd.model.template import JobTemplate, parse_template
-from jobd.model.text import unwrap
-from jobd.protocol import messages
+from jobd.model.template import JobTemplate
 
-if TYPE_CHECKING:
-    from jobd.client.session import JobSession
+_HELD = (JobState.QUEUED_HELD, JobState.REQUEUED_HELD)
 
 
 class Job:
-    """One job of a session (DRMAA2 Job). Two handles of the same job are equal.
+    """A handle on one job; it holds an id, and the daemon knows the rest.
 
-    After ``reap`` every call raises NotFound, which is an InvalidArgument.
+    Any method raises NotFound (an InvalidArgument, as DRMAA2 has it) once the job has been reaped, DeniedByDrms for
+    another user's job, and DrmCommunication where the daemon stays away. Control returns once its effect is observed.
+    If a restart of the daemon cuts a control call off, it is sent again, and counts as done if the job is as wanted.
     """
 
-    def __init__(self, session: JobSession, id: str) -> None:
-        self._session = session
+    __slots__ = ("_link", "_template", "id", "session_name")
+
+    def __init__(self, link: Link, id: str, session_name: str, template: JobTemplate | None = None) -> None:
+        self._link = link
+        self._template = template
         self.id = id
+        self.session_name = session_name
 
     def __repr__(self) -> str:
-        return f"Job({self.id})"
+        return f"<Job {self.id} of session {self.session_name!r}>"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Job) and other.id == self.id
+        return isinstance(other, Job) and (self._link, self.id) == (other._link, other.id)
 
     def __hash__(self) -> int:
         return hash(self.id)
 
-    @property
-    def session_name(self) -> str:
-        """The session that it belongs to."""
-        return self._session.name
+    async def job_template(self) -> JobTemplate:
+        """The template: equal to the submitted one, for a handle that ``run_job`` returned.
 
-    async def info(self) -> JobInfo:
-        """What is known of it now (DRMAA2 getInfo)."""
-        rows = (await self._request("list", {"selection": self._selection}))["jobs"]
-        return msgspec.convert(rows[0], JobInfo)
+        For any other handle it is as the daemon shows it: with ``session`` filled in, and without
+        ``job_environment``, whose values are secrets.
+        """
+        row = (await self._link.call("show", {"selection": self._selection}))["jobs"][0]
+        if self._template is not None:
+            return self._template
+        raw = {name: value for name, value in row["template"].items() if name != "job_environment"}
+        return msgspec.convert(raw, JobTemplate)
 
     async def state(self) -> JobState:
-        """The state that it is in."""
-        return JobState[str((await self.info()).state)]
+        """The state at this moment; ``info().sub_state`` has the backend's own word for it."""
+        return JobState[(await self.info()).state or JobState.UNDETERMINED.name]
 
-    async def job_template(self) -> JobTemplate:
-        """The template that it was submitted with; of its environment only the names are told."""
-        raw = (await self._request("show", {"selection": self._selection}))["jobs"][0]["template"]
-        names = raw.pop("job_environment", None)
-        template = parse_template(raw)
-        if names is None:
-            return template
-        return msgspec.structs.replace(template, job_environment=dict.fromkeys(names, ""))
+    async def info(self) -> JobInfo:
+        """All that is known. What is not known is None, and an exit status is there only if it exited with one."""
+        answer = await self._link.call("list", {"selection": self._selection})
+        return msgspec.convert(answer["jobs"][0], JobInfo)
 
     async def wait_started(self, timeout: float | None = None) -> JobInfo:
-        """Wait until an attempt has started, or is past it (DRMAA2 waitStarted).
+        """Wait until it has started, or has been started and is past that (DRMAA2 waitStarted).
 
         Args:
-            timeout: seconds; 0 does not wait, None waits for ever.
+            timeout: seconds; 0 asks and returns at once, None waits for ever.
 
         Raises:
-            Timeout: not in that time.
+            Timeout: it did not come in time.
             InvalidState: it ended without having started.
         """
-        return await self.wait_for("started", timeout)
+        return await self._wait("started", timeout)
 
     async def wait_terminated(self, timeout: float | None = None) -> JobInfo:
         """Wait until it is DONE or FAILED (DRMAA2 waitTerminated).
 
         Args:
-            timeout: seconds; 0 does not wait, None waits for ever.
+            timeout: seconds; 0 asks and returns at once, None waits for ever.
 
         Raises:
-            Timeout: not in that time.
+            Timeout: it did not come in time.
         """
-        return await self.wait_for("terminated", timeout)
+        return await self._wait("terminated", timeout)
 
-    async def wait_for(self, goal: str | JobState, timeout: float | None = None) -> JobInfo:
-        """Wait for ``started``, ``terminated`` or a state.
-
-        Raises:
-            Timeout: not in that time.
-            InvalidState: it can't come any more.
-        """
-        return (await self._session.wait([self], goal, timeout, any_of=False))[0]
-
-    async def suspend(self) -> None:
-        """Stop its processes; returns once they are seen stopped. Raises InvalidState unless it is RUNNING."""
-        await self._control("suspend")
-
-    async def resume(self) -> None:
-        """Let its processes go on. Raises InvalidState unless it is SUSPENDED."""
-        await self._control("resume")
-
-    async def hold(self) -> None:
-        """Keep it from starting. Raises InvalidState unless it is QUEUED or REQUEUED."""
-        await self._control("hold")
-
-    async def release(self) -> None:
-        """Let it start. Raises InvalidState unless it is held."""
-        await self._control("release")
-
-    async def terminate(self, grace: float | None = None) -> None:
-        """End it with all its processes; returns when they are gone.
+    async def wait_for(self, state: JobState, timeout: float | None = None) -> JobInfo:
+        """Wait until it is in exactly that state.
 
         Args:
-            grace: seconds between TERM and KILL, 10 by default; 0 kills at once.
+            state: the state.
+            timeout: seconds; 0 asks and returns at once, None waits for ever.
 
         Raises:
-            InvalidState: it has ended.
-            CannotEnd: processes outlived the KILL.
+            Timeout: it did not come in time.
+            InvalidState: it can't come to that state any more.
         """
-        await self._control("terminate", grace=grace)
+        return await self._wait(state.name, timeout)
 
-    async def signal(self, signal: str | int, *, leader: bool = False) -> None:
-        """Send a signal to all its processes, or to the leader. Raises InvalidState unless it runs."""
-        await self._control("signal", signal=signal, leader=leader)
+    async def suspend(self) -> None:
+        """Stop its processes: RUNNING to SUSPENDED.
+
+        Raises:
+            InvalidState: it is not RUNNING.
+            UnsupportedOperation: its backend can't.
+        """
+        await self._control("suspend", done=lambda state: state is JobState.SUSPENDED)
+
+    async def resume(self) -> None:
+        """Let its processes go on: SUSPENDED to RUNNING.
+
+        Raises:
+            InvalidState: it is not SUSPENDED.
+            UnsupportedOperation: its backend can't.
+        """
+        await self._control("resume", done=lambda state: state is JobState.RUNNING or state.final)
+
+    async def hold(self) -> None:
+        """Keep it from being started: QUEUED to QUEUED_HELD.
+
+        Raises:
+            InvalidState: it does not wait, or is held already.
+        """
+        await self._control("hold", done=lambda state: state in _HELD)
+
+    async def release(self) -> None:
+        """Let it be started: QUEUED_HELD to QUEUED.
+
+        Raises:
+            InvalidState: it is not held.
+        """
+        await self._control("release", done=lambda state: state not in _HELD)
+
+    async def terminate(self, grace: float | None = None) -> None:
+        """End it with every process that it started; returns when they are gone.
+
+        Args:
+            grace: seconds between TERM and KILL, by default 10; 0 kills at once.
+
+        Raises:
+            InvalidState: it has ended already.
+            CannotEnd: a process outlived the KILL, being in uninterruptible sleep.
+        """
+        await self._control("terminate", {"grace": grace}, done=lambda state: state.final)
+
+    async def signal(self, signal: int | str, *, leader: bool = False) -> None:
+        """Send a signal to all its processes. It is never sent twice.
+
+        Args:
+            signal: a number (``signal.SIGUSR1``), or a name such as ``USR1``.
+            leader: only to the process that jobd started.
+
+        Raises:
+            InvalidState: it has no processes.
+            InvalidArgument: there is no such signal.
+            DrmCommunication: the daemon was lost before it answered, so the signal may have been sent or not.
+        """
+        params = {"selection": self._selection, "signal": signal, "leader": leader}
+        await self._link.call("signal", params, repeat=False, check=_raise_failure)
 
     async def reap(self) -> None:
-        """Have it forgotten, and its captured output (DRMAA2 reap). Raises InvalidState unless it has ended."""
-        await self._control("reap")
+        """Forget it, with its captured output (DRMAA2 reap); every later use of it raises NotFound.
 
-    async def logs(self, stream: str = "stdout", *, follow: bool = False) -> AsyncIterator[bytes]:
-        """The bytes of its ``stdout`` or ``stderr``; ``follow``: on until it ends, through any restart of the daemon."""
-        offset = 0
-        client = self._session.client
-        while True:
-            channel = await client.open_channel()
-            try:
-                params = {"job": self.id, "streams": [stream], "follow": follow, "offsets": {stream: offset}}
-                await channel.send("logs", params)
-                while True:
-                    message = await channel.receive()
-                    if message.get("method") == "output":
-                        data = unwrap(message["params"]["data"])
-                        offset = message["params"]["offset"] + len(data)
-                        yield data
-                    elif message.get("method") == "output_end":
-                        if message["params"].get("error"):
-                            raise from_wire(message["params"]["error"])
-                        return
-                    elif "error" in message:
-                        messages.outcome(message)
-            except Lost:
-                continue
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await channel.aclose()
+        Raises:
+            InvalidState: it has not ended.
+        """
+
+        async def gone(error: JobdError) -> bool:
+            return isinstance(error, NotFound)
+
+        await self._link.call("reap", {"selection": self._selection}, check=_raise_failure, settled=gone)
+
+    def logs(
+        self,
+        stream: StreamName = "stdout",
+        *,
+        follow: bool = False,
+        lines: int | None = None,
+        attempt: int | None = None,
+    ) -> LogStream:
+        """What it wrote, as bytes.
+
+        Args:
+            stream: ``stdout`` or ``stderr``.
+            follow: go on until the job has ended; wait for one that has not started.
+            lines: begin that many lines before the end.
+            attempt: which start of the job; by default the latest.
+        """
+        return LogStream(self._link, self.id, stream, follow=follow, lines=lines, attempt=attempt)
 
     @property
     def _selection(self) -> dict[str, Any]:
         return {"ids": [self.id]}
 
-    async def _request(self, method: str, params: dict[str, Any]) -> Any:
-        return await self._session.request(method, params)
+    async def _wait(self, goal: str, timeout: float | None) -> JobInfo:
+        answer = await self._link.wait({"selection": self._selection, "for": goal}, timeout)
+        return msgspec.convert(answer["jobs"][0], JobInfo)
 
-    async def _control(self, method: str, **params: Any) -> None:
-        result = await self._request(method, {"selection": self._selection, **params})
-        for row in result["failed"]:
-            raise from_wire(row["error"])
+    async def _control(
+        self, method: str, options: dict[str, Any] | None = None, *, done: Callable[[JobState], bool]
+    ) -> None:
+        async def settled(error: JobdError) -> bool:
+            return isinstance(error, InvalidState) and done(await self.state())
+
+        params = {"selection": self._selection, **(options or {})}
+        await self._link.call(method, params, check=_raise_failure, settled=settled)
+
+
+def _raise_failure(answer: dict[str, Any]) -> None:
+    """Control methods answer for many jobs; this one was asked for alone."""
+    for row in answer["failed"]:
+        raise from_wire(row["error"])
+
+
+async def wait_any(link: Link, jobs: Sequence[Job], goal: str, timeout: float | None) -> Job:
+    """The first of several jobs for which it is so.
+
+    Raises:
+        InvalidArgument: no job, or one of another client.
+        Timeout: it was so for none in time.
+        InvalidState: it can't come for any.
+    """
+    if not jobs:
+        raise InvalidArgument("there is no job to wait for")
+    if any(job._link is not link for job in jobs):
+        raise InvalidArgument("a job belongs to another client")
+    params = {"selection": {"ids": [job.id for job in jobs]}, "for": goal, "any": True}
+    reached = {info["job_id"] for info in (await link.wait(params, timeout))["jobs"]}
+    return next(job for job in jobs if job.id in reached)

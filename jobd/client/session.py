@@ -1,163 +1,195 @@
-"""A job session: submits jobs and finds them again."""
+"""A job session: a named group of jobs that outlives clients and daemons (DRMAA2 JobSession)."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import uuid
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
 
-import anyio
 import msgspec
 
-from jobd.client.job import Job
-from jobd.client.templates import wire_template
-from jobd.model.errors import InvalidArgument, InvalidSession
+from jobd.client.job import Job, wait_any
+from jobd.client.link import Link
+from jobd.client.wire import to_wire
+from jobd.model.errors import DeniedByDrms, InvalidArgument, InvalidSession, NotFound
 from jobd.model.info import JobInfo
-from jobd.model.states import JobState
-from jobd.model.template import JobTemplate
+from jobd.model.template import JobTemplate, parse_template
 
-if TYPE_CHECKING:
-    from jobd.client.client import Client
+Template = JobTemplate | Mapping[str, Any]
+"""A template, or its attributes by their names. Paths, arguments and the like may be str, bytes or ``os.PathLike``."""
 
 
 class JobSession:
-    """An open session (DRMAA2 JobSession). Its jobs outlive it, the client and the daemon."""
+    """A session that is open. Closing it leaves its jobs alone; any call after that raises InvalidSession.
 
-    def __init__(self, client: Client, name: str, contact: str) -> None:
-        self.client = client
+    As ``async with`` it is closed at the end, unless it was before.
+    """
+
+    def __init__(self, link: Link, name: str, contact: str | None) -> None:
+        self._link = link
+        self._ended: str | None = None
         self.name = name
         self.contact = contact
-        self._closed = False
 
-    async def close(self) -> None:
-        """Disengage; jobs are not affected (DRMAA2 close).
+    def __repr__(self) -> str:
+        return f"<JobSession {self.name!r}>"
 
-        Raises:
-            InvalidSession: it was closed before.
-        """
-        self._check()
-        self._closed = True
+    async def __aenter__(self) -> Self:
+        self._require_open()
+        return self
 
-    def _check(self) -> None:
-        if self._closed:
-            raise InvalidSession(f"session {self.name} was closed", hint="open it again")
-
-    async def request(self, method: str, params: Any) -> Any:
-        """A request to the daemon, while the session is open.
-
-        Raises:
-            InvalidSession: it was closed.
-            JobdError: what the daemon answers.
-        """
-        self._check()
-        return await self.client.request(method, params)
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.end("closed")
 
     @property
     def job_categories(self) -> tuple[str, ...]:
-        """Names that ``job_category`` can have (DRMAA2 jobCategories): processes have none."""
-        self._check()
+        """The values that a template's ``job_category`` may have: none, for jobs that are processes."""
+        self._require_open()
         return ()
 
-    async def run_job(self, template: JobTemplate, *, request_id: str | None = None) -> Job:
-        """Submit a job (DRMAA2 runJob); returns when it is on record.
-
-        The same ``request_id`` again returns the same job.
+    async def close(self) -> None:
+        """Be done with it (DRMAA2 closeJobSession).
 
         Raises:
-            InvalidArgument: the template is not valid, or the request id came with another one.
-            UnsupportedAttribute: an attribute can't be honoured.
+            InvalidSession: it was closed or destroyed before.
         """
-        return (await self.run_jobs([template], request_id=request_id))[0]
+        self._require_open()
+        self.end("closed")
 
-    async def run_jobs(self, templates: Sequence[JobTemplate], *, request_id: str | None = None) -> list[Job]:
-        """Submit jobs in one transaction, all or none; their ids are consecutive.
+    def end(self, how: str) -> None:
+        """Refuse every later call, saying how it ended; the first reason stays."""
+        self._ended = self._ended or how
+
+    async def run_job(self, template: Template, request_id: str | None = None) -> Job:
+        """Submit a job (DRMAA2 runJob). When it returns, the job is on disk and is kept.
+
+        Args:
+            template: what to run; nothing of this process's environment or working directory goes along.
+            request_id: makes the submission repeatable: the same id again returns the same job, also from another
+                process. Without one, here or in the template, the client makes one up, so that a submission whose
+                answer was lost in a restart of the daemon is not done twice.
 
         Raises:
-            InvalidArgument: a template is not valid; names which.
-            UnsupportedAttribute: an attribute can't be honoured.
+            InvalidArgument: the template is not valid, or the request id came with another one before.
+            UnsupportedAttribute: the backend can't honour an attribute of it.
+            OutOfResource: there is no room for new work.
         """
-        params = {
-            "templates": [self._wire(template) for template in templates],
-            "request_id": request_id or templates[0].request_id if len(templates) == 1 else request_id,
-        }
-        # With an id of its own a submission that was cut off can be sent again without running anything twice.
-        params["request_id"] = params["request_id"] or os.urandom(16).hex()
-        rows = (await self.request("submit", params))["jobs"]
-        return [Job(self, row["job_id"]) for row in rows]
+        return (await self.run_jobs([template], request_id))[0]
 
-    def _wire(self, template: JobTemplate) -> dict[str, Any]:
-        wire = wire_template(template)
-        wire.pop("request_id", None)
-        if wire.setdefault("session", self.name) != self.name:
-            raise InvalidArgument(f"the template is for session {wire['session']}, this one is {self.name}")
-        if self.name == "default":
-            del wire["session"]
-        return wire
+    async def run_jobs(self, templates: Sequence[Template], request_id: str | None = None) -> list[Job]:
+        """Submit several jobs in one transaction, all or none; they get consecutive ids.
+
+        Raises:
+            InvalidArgument: there is no template, or one is not valid; the message says which.
+            UnsupportedAttribute: the backend can't honour an attribute of one.
+            OutOfResource: there is no room for new work.
+        """
+        self._require_open()
+        if not templates:
+            raise InvalidArgument("there is no template to submit")
+        plain = [to_wire(template) for template in templates]
+        raw = [self._with_session(template) for template in plain]
+        params = {"templates": raw, "request_id": request_id or _own_request_id(raw)}
+        try:
+            answer = await self._link.call("submit", params)
+        except NotFound:
+            await self._require_there()
+            raise
+        return [
+            Job(self._link, row["job_id"], self.name, parse_template(template))
+            for row, template in zip(answer["jobs"], plain, strict=True)
+        ]
 
     async def get_jobs(self, filter: JobInfo | None = None) -> list[Job]:
-        """The session's jobs that a filter lets through, by DRMAA2's rules (GFD.231, JobInfo as filter)."""
-        params: dict[str, Any] = {"selection": {"session": self.name}}
-        if filter is not None:
-            set_fields = {name: value for name, value in msgspec.structs.asdict(filter).items() if value is not None}
-            params["filter"] = msgspec.to_builtins(set_fields)
-        rows = (await self.request("list", params))["jobs"]
-        return [Job(self, row["job_id"]) for row in rows]
+        """The session's jobs that are known still, in order of id (DRMAA2 getJobs).
 
-    async def get_job(self, id: str) -> Job:
-        """A job by its id.
+        Args:
+            filter: what they must be like, None for all. Attributes must be equal; durations and times at least as
+                given; the job's machines must be among them; the annotation does not count.
+        """
+        self._require_open()
+        wanted = msgspec.structs.replace(filter or JobInfo(), session_name=self.name)
+        if filter is not None and filter.session_name not in (None, self.name):
+            return []
+        # By id the daemon finds one job without looking at all others.
+        selection = {"ids": [wanted.job_id]} if wanted.job_id is not None else {"session": self.name}
+        try:
+            answer = await self._link.call("list", {"selection": selection, "filter": wanted})
+        except (InvalidArgument, DeniedByDrms):
+            if wanted.job_id is None:
+                raise
+            return []
+        return [Job(self._link, row["job_id"], self.name) for row in answer["jobs"]]
+
+    async def get_job(self, id: str | int) -> Job:
+        """A job of this session by its id.
 
         Raises:
-            NotFound: there is none, or it is another session's.
+            NotFound: there is none of that id in this session.
         """
-        rows = (await self.request("list", {"selection": {"ids": [id]}}))["jobs"]
-        if len(rows) != 1 or rows[0]["session_name"] != self.name:
-            raise InvalidArgument(f"session {self.name} has no job {id}", jobs=[id])
-        return Job(self, rows[0]["job_id"])
+        found = await self.get_jobs(JobInfo(job_id=str(id)))
+        if not found:
+            raise NotFound(f"there is no job {id} in session {self.name!r}", jobs=[str(id)])
+        return found[0]
 
     async def wait_any_started(self, jobs: Sequence[Job], timeout: float | None = None) -> Job:
-        """The first of the jobs that has started (DRMAA2 waitAnyStarted).
+        """The first of these jobs that has started (DRMAA2 waitAnyStarted).
+
+        Args:
+            jobs: jobs of this session, at least one.
+            timeout: seconds; 0 asks and returns at once, None waits for ever.
 
         Raises:
-            InvalidArgument: no job was given.
-            Timeout: none in that time.
-            InvalidState: none can any more.
+            Timeout: none did in time.
+            InvalidArgument: there is no job, or one of another session.
+            InvalidState: all ended without having started.
         """
-        return self._job(await self.wait(jobs, "started", timeout, any_of=True))
+        return await self._wait_any(jobs, "started", timeout)
 
     async def wait_any_terminated(self, jobs: Sequence[Job], timeout: float | None = None) -> Job:
-        """The first of the jobs that has ended (DRMAA2 waitAnyTerminated).
+        """The first of these jobs that is DONE or FAILED (DRMAA2 waitAnyTerminated). To wait for the next, leave it out.
+
+        Args:
+            jobs: jobs of this session, at least one.
+            timeout: seconds; 0 asks and returns at once, None waits for ever.
 
         Raises:
-            InvalidArgument: no job was given.
-            Timeout: none in that time.
+            Timeout: none did in time.
+            InvalidArgument: there is no job, or one of another session.
         """
-        return self._job(await self.wait(jobs, "terminated", timeout, any_of=True))
+        return await self._wait_any(jobs, "terminated", timeout)
 
-    def _job(self, infos: list[JobInfo]) -> Job:
-        return Job(self, str(infos[0].job_id))
+    async def _wait_any(self, jobs: Sequence[Job], goal: str, timeout: float | None) -> Job:
+        self._require_open()
+        for job in jobs:
+            if job.session_name != self.name:
+                raise InvalidArgument(f"job {job.id} belongs to session {job.session_name!r}", jobs=[job.id])
+        return await wait_any(self._link, jobs, goal, timeout)
 
-    async def wait(
-        self, jobs: Sequence[Job], goal: str | JobState, timeout: float | None, *, any_of: bool
-    ) -> list[JobInfo]:
-        """Wait until all the jobs, or any, come to a goal; how they stood then.
+    def _with_session(self, raw: dict[str, Any]) -> dict[str, Any]:
+        if raw.get("session") not in (None, self.name):
+            raise InvalidArgument(
+                f"the template is for session {raw['session']!r}, and this is {self.name!r}",
+                hint="submit it through that session, or leave session out",
+            )
+        return {**raw, "session": self.name}
 
-        Raises:
-            InvalidArgument: no job was given.
-            Timeout: not in that time.
-            InvalidState: it can't come any more.
-        """
-        if not jobs:
-            raise InvalidArgument("there is no job to wait for")
-        until = None if timeout is None else anyio.current_time() + timeout
+    def _require_open(self) -> None:
+        if self._ended is not None:
+            raise InvalidSession(f"session {self.name!r} is {self._ended}", hint="open it anew")
 
-        def params() -> dict[str, Any]:
-            left = None if until is None else max(0.0, until - anyio.current_time())
-            return {
-                "selection": {"ids": [job.id for job in jobs]},
-                "for": goal.name if isinstance(goal, JobState) else goal,
-                "any": any_of,
-                "timeout": left,
-            }
+    async def _require_there(self) -> None:
+        """Tell a session that someone destroyed from a queue or backend that there is not."""
+        try:
+            await self._link.call("session_open", {"name": self.name})
+        except NotFound as error:
+            self.end("destroyed")
+            raise InvalidSession(f"session {self.name!r} is destroyed", hint="create it anew") from error
 
-        rows = (await self.request("wait", params))["jobs"]
-        return [msgspec.convert(row, JobInfo) for row in rows]
+
+def _own_request_id(raw: list[dict[str, Any]]) -> str:
+    given: str | None = raw[0].get("request_id") if len(raw) == 1 else None
+    return given or f"client-{uuid.uuid4().hex}"

@@ -30,9 +30,9 @@ def cancel(number: int) -> bytes:
     return _line({"jsonrpc": "2.0", "method": "cancel", "params": {"id": number}})
 
 
-def notification(method: str, params: dict[str, Any]) -> bytes:
-    """One notification, as a line."""
-    return _line({"jsonrpc": "2.0", "method": method, "params": params})
+def cancel(number: int) -> bytes:
+    """The notification that a request's answer, or what follows it, is not wanted any more."""
+    return _line({"jsonrpc": "2.0", "method": "cancel", "params": {"id": number}})
 
 
 def hello_params(program: str) -> dict[str, Any]:
