@@ -129,8 +129,8 @@ def _home(environ: Mapping[str, str]) -> Path:
 def network_filesystem(path: Path) -> str | None:
     """The type of the network file system that a path leads to; None for a local one.
 
-    Nothing remote is touched, since it may hang: the path is walked part by part, links too, against the mount
-    table, and only what lies on local ground is asked whether it is a link.
+    Nothing remote is touched, since it may hang: the path is walked part by part, links too, against the
+    mount table, and only what lies on local ground is asked whether it is a link.
     """
     mounts = dict(_mounts())
     todo, done, links = list(path.absolute().parts[:0:-1]), "/", 0

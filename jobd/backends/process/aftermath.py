@@ -61,10 +61,11 @@ class Aftermath:
             task_status.started()
             await anyio.sleep_forever()
 
-    async def bury(self, names: Collection[str]) -> None:
+    async def bury(self, names: Collection[str], expected: Collection[str] | None = None) -> None:
         """Tell what the journals of dead keepers say, all of it before the first pid is looked at; follow what runs.
 
-        A journal stays as long as a job is followed by it: the next daemon will need it.
+        A journal stays as long as a job is followed by it: the next daemon will need it. ``expected`` are the tokens of
+        the jobs that they were given; None where only the store knows.
         """
         found = {
             name: await anyio.to_thread.run_sync(recovery.read_past, self._folder / name) for name in names
@@ -76,15 +77,14 @@ class Aftermath:
             ]
             await self._reports.tell([one for seen in told for one in seen])
         for name, (boot, pasts) in found.items():
-            await self._decide(self._of(name), pasts, boot)
+            await self._decide(self._of(name, expected), pasts, boot)
             self._graves.add(name)
             await self._remove_unused(name)
 
-    async def unknown_to(self, name: str, known: Collection[str]) -> None:
-        """Jobs that a living keeper, which was asked, knows nothing of."""
-        await self._decide(
-            [(job, tasks) for job, tasks in self._of(name) if self.token(tasks) not in known], {}, None
-        )
+    async def unknown_to(self, name: str, expected: Collection[str] | None, known: Collection[str]) -> None:
+        """Jobs that a living keeper was given, and of which it knows nothing now that it was asked."""
+        mine = self._of(name, expected)
+        await self._decide([(job, tasks) for job, tasks in mine if self.token(tasks) not in known], {}, None)
 
     async def without_keeper(self, names: Collection[str]) -> None:
         """Jobs whose keeper is none of those that there are."""
@@ -144,8 +144,9 @@ class Aftermath:
             and self.token(tasks) not in self.followers
         ]
 
-    def _of(self, name: str) -> list[Mine]:
-        return [mine for mine in self._all() if granted_to(mine[1]) == name]
+    def _of(self, name: str, expected: Collection[str] | None) -> list[Mine]:
+        mine = [one for one in self._all() if granted_to(one[1]) == name]
+        return mine if expected is None else [one for one in mine if self.token(one[1]) in expected]
 
     def token(self, tasks: Tasks) -> str:
         """The token of the attempt that tasks are at."""

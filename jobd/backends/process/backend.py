@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 import anyio
 from anyio.abc import TaskStatus
@@ -54,7 +55,7 @@ class ProcessBackend:
             around.machine,
             reports,
             self._active,
-            lambda id: self._granting.waiting(id),
+            self._waiting,
         )
         self._keepers = Keepers(
             folder, around.generation, around.machine, reports, self._active, self._aftermath
@@ -67,6 +68,9 @@ class ProcessBackend:
 
     def _active(self) -> Iterable[tuple[Job, Tasks]]:
         return self._around.jobs.active(self.name)
+
+    def _waiting(self, id: JobId) -> bool:
+        return self._granting.waiting(id)
 
     def _known_children(self) -> set[int]:
         followed = {follower.pid for follower in self._aftermath.followers.values()}
@@ -198,8 +202,8 @@ class ProcessBackend:
     async def forget(self, ids: Sequence[JobId]) -> None:
         """Delete captured output."""
         for id in ids:
-            folder = job_folder(self._around.state_dir, id.job)
-            await anyio.to_thread.run_sync(lambda: shutil.rmtree(folder, ignore_errors=True))
+            remove = partial(shutil.rmtree, job_folder(self._around.state_dir, id.job), ignore_errors=True)
+            await anyio.to_thread.run_sync(remove)
 
     async def files(self, job: Job, tasks: Tasks) -> dict[str, Text | None]:
         """The paths of the last attempt."""

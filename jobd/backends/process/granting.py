@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,8 @@ class Granting:
         self._accounts = accounts
         self._reports = reports
         self._ready = ready
-        self._locality = Locality(Mounts())
+        self._mounts = Mounts()
+        self._locality = Locality(self._mounts)
         self._contents: dict[str, list[bytes]] = {}
         self._pending: dict[JobId, Attempt] = {}
         self._arrived = anyio.Event()
@@ -87,6 +89,10 @@ class Granting:
 
     async def run(self) -> None:
         """Prepare and send until cancelled."""
+        with closing(self._mounts):
+            await self._serve()
+
+    async def _serve(self) -> None:
         while True:
             await self._arrived.wait()
             self._arrived = anyio.Event()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from jobd.backends.base import EndedSeen, FreedSeen, Observation
 from jobd.backends.process.aftermath import Aftermath, Mine, granted_to
 from jobd.backends.process.followers import GRACE
 from jobd.backends.process.keeper.tree import look
-from jobd.backends.process.launch import launch
+from jobd.backends.process.launch import launch, wait
 from jobd.backends.process.link import PROTOCOL, KeeperGone, KeptJob, Link
 from jobd.backends.process.recovery import is_dead
 from jobd.backends.process.reports import Reports
@@ -59,7 +58,7 @@ class Keepers:
         self._count = 0
         self._burials = 0
         self._tasks: TaskGroup | None = None
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._processes: dict[str, int] = {}
         self._starting = anyio.Lock()
         self._capacity: int | None = None
         self.links: dict[str, Link] = {}
@@ -81,7 +80,7 @@ class Keepers:
     @property
     def pids(self) -> set[int]:
         """Keepers that are children of the daemon: their status is looked after here."""
-        return {process.pid for process in self._processes.values()}
+        return set(self._processes.values())
 
     def quiet(self) -> bool:
         """Whether no keeper has just died. Until its burial a child that fell to the daemon may be a job's leader."""
@@ -152,7 +151,7 @@ class Keepers:
     async def _adopt(self, link: Link, tasks: TaskGroup) -> None:
         """A keeper told all it knows: what it does not know is sorted out, and what was being ended is ended."""
         self.unanswering.discard(link.name)
-        await self._aftermath.unknown_to(link.name, frozenset(link.known))
+        await self._aftermath.unknown_to(link.name, link.expected, frozenset(link.known))
         await self._share_capacity()
         for _, one in list(self._active()):
             token = self._aftermath.token(one)
@@ -176,10 +175,9 @@ class Keepers:
         if self.current == link.name:
             self.current = self._next_name()
         self._burials += 1
-        process = self._processes.pop(link.name, None)
-        if process is not None:
-            await anyio.to_thread.run_sync(process.wait)
-        await self._aftermath.bury([link.name])
+        if link.name in self._processes:
+            await anyio.to_thread.run_sync(wait, self._processes.pop(link.name))
+        await self._aftermath.bury([link.name], link.expected)
         self._burials -= 1
         self.buried()
         await self._share_capacity()
@@ -212,7 +210,9 @@ class Keepers:
         except (OSError, JobdError) as error:
             self.current = self._next_name()
             raise DrmCommunication(f"no keeper could be started: {error}") from error
-        return self._connected_to(name)
+        link = self._connected_to(name)
+        link.expected = frozenset()
+        return link
 
     async def set_capacity(self, slots: int | None) -> None:
         """How many slots the starts of all keepers may fill at once; None for no limit."""

@@ -61,6 +61,8 @@ class Link:
         synced: set once it has told all that it knows, or the connection is lost before that.
         settled: set while the keeper may be asked, and once it is known to be dead and all it left is sorted out.
         retired: it gets no new jobs, and is let go of after its last one.
+        expected: tokens of the jobs that it was given before the connection was lost; None where another daemon gave
+            them, and only the store knows.
     """
 
     def __init__(self, name: str, folder: Path, generation: int, machine: str, tell: Tell) -> None:
@@ -71,6 +73,7 @@ class Link:
         self.alive = False
         self.retired = False
         self.known: set[str] = set()
+        self.expected: frozenset[str] | None = None
         self.lingering: dict[str, anyio.Event] = {}
         self.synced = anyio.Event()
         self.settled = anyio.Event()
@@ -115,6 +118,7 @@ class Link:
         self.alive = False
         if self.settled.is_set():
             self.settled = anyio.Event()
+            self.expected = frozenset(self.known)
         self.synced.set()
         for answer in self._answers.values():
             answer.settle(None)

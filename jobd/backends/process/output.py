@@ -7,13 +7,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import anyio
 
 from jobd.backends.process.blocks import CHUNK, read_chunk, tail_offset
 from jobd.backends.process.owners import Account
-from jobd.model.errors import NotFound
+from jobd.model.errors import NotFound, OutOfResource
 
 _PATIENCE = 10.0
 _READER = Path(__file__).parent / "reader.py"
@@ -63,7 +62,10 @@ class UserFile:
 
     async def _ask(self, what: str, number: int) -> bytes:
         with anyio.CancelScope(shield=True):
-            process = await anyio.to_thread.run_sync(self._start, what, number)
+            try:
+                process = await anyio.to_thread.run_sync(self._start, what, number)
+            except OSError as error:
+                raise OutOfResource(f"no process could be started to read the output: {error.strerror}") from error
         try:
             assert process.stdout is not None
             with anyio.move_on_after(_PATIENCE):
@@ -78,18 +80,17 @@ class UserFile:
 
     def _start(self, what: str, number: int) -> subprocess.Popen[bytes]:
         account = self._account
-        identity: dict[str, Any] = {}
+        words = [sys.executable, "-I", "-S", os.fspath(_READER), what, str(number), self.path]
         if account.switch:
-            identity = {"user": account.uid, "group": account.gid, "extra_groups": account.groups}
+            words += [str(account.uid), str(account.gid), ",".join(map(str, account.groups))]
         process: subprocess.Popen[bytes] = subprocess.Popen(
-            [sys.executable, "-I", "-S", os.fspath(_READER), what, str(number), self.path],
+            words,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd="/",
             env={},
             start_new_session=True,
-            **identity,
         )
         self._children.add(process.pid)
         return process
