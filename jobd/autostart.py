@@ -15,7 +15,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from jobd.paths import Place
 
-_NOT_INHERITED = ("JOBD_TOKEN", "JOBD_JOB_ID", "JOBD_TASK_ID", "JOBD_ATTEMPT", "JOBD_SESSION", "JOBD_QUEUE", "NOTIFY_SOCKET")
+_NOT_INHERITED = (
+    "JOBD_TOKEN",
+    "JOBD_JOB_ID",
+    "JOBD_TASK_ID",
+    "JOBD_ATTEMPT",
+    "JOBD_SESSION",
+    "JOBD_QUEUE",
+    "NOTIFY_SOCKET",
+)
 
 
 def start(place: Place) -> None:
@@ -59,7 +67,7 @@ def main(state_dir: str) -> int:
 
 
 def _detach() -> None:
-    """A session of its own, and /dev/null for everything: else ``x=$(jobd submit ...)`` would wait for the daemon's end."""
+    """A session of its own, and /dev/null for everything: else ``x=$(jobd submit ...)`` would hang."""
     os.setsid()
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):

@@ -195,6 +195,4 @@ def _sources(raw: dict[str, Any], source: str) -> dict[str, str]:
         for key in kind.__struct_fields__
     }
     named = raw.get("backends", {})
-    return keys | {
-        f"backends.{name}": source if name in named else "default" for name in {"local": None, **named}
-    }
+    return keys | {f"backends.{name}": source if name in named else "default" for name in {"local": None, **named}}

@@ -75,7 +75,12 @@ class Daemon:
     """One daemon's life, from the lock on its state folder to its stop."""
 
     def __init__(
-        self, place: paths.Place, options: Options, config: Config, config_path: Path, environ: Mapping[str, str]
+        self,
+        place: paths.Place,
+        options: Options,
+        config: Config,
+        config_path: Path,
+        environ: Mapping[str, str],
     ) -> None:
         self._place = place
         self._options = options
@@ -125,7 +130,13 @@ class Daemon:
         context = self._context()
         listening = await stack.enter_async_context(self._listening(context, tasks))
         _log.info("listening", socket=os.fspath(listening.path), generation=generation)
-        for task in (self._bookkeeper.run, self._lag.run, self._gate().run, self._inotify.run, listening.watch):
+        for task in (
+            self._bookkeeper.run,
+            self._lag.run,
+            self._gate().run,
+            self._inotify.run,
+            listening.watch,
+        ):
             tasks.start_soon(task)
         tasks.start_soon(Housekeeping(self._bookkeeper, self._backends, lambda: self._config.retention).run)
         await self._recover(tasks, context)
@@ -226,4 +237,3 @@ class Daemon:
             await backend.set_capacity(self._scheduler.slots)
         self._bookkeeper.wake()
         _log.info("configuration reloaded", slots=self._scheduler.slots)
-

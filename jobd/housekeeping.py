@@ -24,7 +24,10 @@ class Housekeeping:
     """Applies ``[retention]`` once an hour."""
 
     def __init__(
-        self, bookkeeper: Bookkeeper, backends: Mapping[str, Backend], retention: Callable[[], RetentionSection]
+        self,
+        bookkeeper: Bookkeeper,
+        backends: Mapping[str, Backend],
+        retention: Callable[[], RetentionSection],
     ) -> None:
         self._bookkeeper = bookkeeper
         self._backends = backends

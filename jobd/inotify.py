@@ -53,7 +53,9 @@ class Inotify:
         Raises:
             OSError: there is nothing at the path, or no watch is left.
         """
-        number = _checked(_libc.inotify_add_watch(self._descriptor, os.fsencode(path), ctypes.c_uint32(mask)), str(path))
+        number = _checked(
+            _libc.inotify_add_watch(self._descriptor, os.fsencode(path), ctypes.c_uint32(mask)), str(path)
+        )
         watch = Watch()
         watches = self._watches.setdefault(number, [])
         watches.append(watch)

@@ -29,7 +29,8 @@ class StateLock:
         except BlockingIOError:
             os.close(self._descriptor)
             raise DrmCommunication(
-                f"a daemon already runs for {self._path.parent}", hint="jobd status shows it; jobd shutdown stops it"
+                f"a daemon already runs for {self._path.parent}",
+                hint="jobd status shows it; jobd shutdown stops it",
             ) from None
         return self
 

@@ -12,11 +12,7 @@ LEVELS = ("debug", "info", "warning", "error")
 
 def configure(level: str) -> None:
     """Set structlog up: console on a terminal, a JSON object a line else, to stderr."""
-    renderer: structlog.types.Processor
-    if sys.stderr.isatty():
-        renderer = structlog.dev.ConsoleRenderer()
-    else:
-        renderer = structlog.processors.JSONRenderer()
+    renderer = structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else structlog.processors.JSONRenderer()
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

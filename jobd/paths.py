@@ -106,9 +106,7 @@ def _default(environ: Mapping[str, str]) -> Place:
         return _own(home_state)
     # Anybody can make a name here first: ensure_private_folder refuses what is not one's own.
     fallback = Path(f"/var/tmp/jobd-{os.getuid()}-{os.uname().nodename}")  # noqa: S108
-    return _own(
-        fallback, f"the state is in {fallback}, since {home_state} lies on a network file system ({kind})"
-    )
+    return _own(fallback, f"the state is in {fallback}, since {home_state} lies on a network file system ({kind})")
 
 
 def _xdg(environ: Mapping[str, str], name: str, default: str) -> Path:
@@ -207,13 +205,9 @@ def _make(folder: Path, mode: int) -> None:
 
 def _check_private(path: Path, found: os.stat_result) -> None:
     if stat.S_ISLNK(found.st_mode):
-        raise DeniedByDrms(
-            f"{path} is a link", hint=f"name the folder itself: JOBD_STATE_DIR={os.path.realpath(path)}"
-        )
+        raise DeniedByDrms(f"{path} is a link", hint=f"name the folder itself: JOBD_STATE_DIR={os.path.realpath(path)}")
     if not stat.S_ISDIR(found.st_mode):
-        raise DeniedByDrms(
-            f"{path} is not a folder", hint="remove it, or choose another place with JOBD_STATE_DIR"
-        )
+        raise DeniedByDrms(f"{path} is not a folder", hint="remove it, or choose another place with JOBD_STATE_DIR")
     if found.st_uid not in (os.getuid(), 0):
         raise DeniedByDrms(f"{path} belongs to another user", hint="choose another place with JOBD_STATE_DIR")
     if found.st_mode & 0o022:

@@ -37,8 +37,8 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """One start that was committed: the intent. ``token`` is unique to it and is put where it can be found again.
 
-    ``environment`` is the digest of the stored environment, None for the owner's minimal one; the backend reads its content
-    through the ``Environments`` that it was made with.
+    ``environment`` is the digest of the stored environment, None for the owner's minimal one; the backend reads its
+    content through the ``Environments`` that it was made with.
     """
 
     id: JobId
@@ -224,7 +224,15 @@ class Backend(Protocol):
         """The offset in bytes at which the last ``lines`` lines of an output begin."""
 
     async def copy_output(
-        self, job: Job, tasks: Tasks, stream: str, attempt: int | None, offset: int, sink: Sink, *, follow: bool
+        self,
+        job: Job,
+        tasks: Tasks,
+        stream: str,
+        attempt: int | None,
+        offset: int,
+        sink: Sink,
+        *,
+        follow: bool,
     ) -> None:
         """Give ``sink`` the bytes of ``stdout`` or ``stderr`` from an offset, in bounded chunks.
 

@@ -48,6 +48,4 @@ def _factory(kind: str) -> Factory:
     for entry in entry_points(group=GROUP, name=kind):
         factory: Factory = entry.load()
         return factory
-    raise InvalidArgument(
-        f"there is no backend of kind {kind!r}", hint="install the package that provides it"
-    )
+    raise InvalidArgument(f"there is no backend of kind {kind!r}", hint="install the package that provides it")

@@ -180,9 +180,7 @@ class Bookkeeper:
             await self.store.commit(transaction.seal())
             crash_point("after-commit")
 
-    def _publish(
-        self, transaction: Transaction, accepted: list[Pending], intents: Sequence[tuple[Job, Tasks]]
-    ) -> None:
+    def _publish(self, transaction: Transaction, accepted: list[Pending], intents: Sequence[tuple[Job, Tasks]]) -> None:
         """After the commit, without a pause: memory, waiters, events, answers, starts."""
         transaction.apply()
         self._counters = transaction.counters

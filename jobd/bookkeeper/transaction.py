@@ -1,4 +1,4 @@
-"""One group of changes on its way to the store: staged against an overlay, so that memory changes after the commit only."""
+"""One group of changes on its way to the store, staged against an overlay: memory changes after the commit only."""
 
 from __future__ import annotations
 
@@ -85,7 +85,18 @@ class Transaction:
     def write_cause(self, job: Job, run: Tasks, cause: str) -> None:
         """Why it is about to be ended, on record before the first signal; a cause that is there already stays."""
         if run.cause is None:
-            self.step(job, run, Tasks(job=run.job, first=run.first, last=run.last, attempt=run.attempt, status=run.status, cause=cause))
+            self.step(
+                job,
+                run,
+                Tasks(
+                    job=run.job,
+                    first=run.first,
+                    last=run.last,
+                    attempt=run.attempt,
+                    status=run.status,
+                    cause=cause,
+                ),
+            )
 
     def _publish(self, before: Tasks | None, after: Tasks) -> None:
         self.counters.event += 1

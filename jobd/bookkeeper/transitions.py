@@ -1,4 +1,4 @@
-"""What an observation or a request makes of a run of tasks. Pure: the table of states is applied here and nowhere else."""
+"""What an observation or a request makes of a run of tasks. Pure; the table of states is applied here alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,18 @@ from jobd.backends.base import (
 from jobd.model.errors import InvalidState
 from jobd.model.job import Job, Tasks
 from jobd.model.states import TRANSITIONS, JobState, Refusal, Trigger
-from jobd.model.status import Active, Ended, Exited, NotStarted, Outcome, Signalled, Status, Undetermined, Unknown, Waiting
+from jobd.model.status import (
+    Active,
+    Ended,
+    Exited,
+    NotStarted,
+    Outcome,
+    Signalled,
+    Status,
+    Undetermined,
+    Unknown,
+    Waiting,
+)
 
 NODE_REBOOTED = "node-rebooted"
 """The sub-state of a job whose machine went down under it."""
@@ -195,7 +206,7 @@ def _end_status(before: Status, seen: EndedSeen, state: JobState, cause: str | N
 
 
 def _finish_time(dispatched: float | None, seen: EndedSeen) -> float:
-    """The end on the clock that the start was stamped by: a wall clock set back must not show an end before its start."""
+    """The end by the clock of the start: a wall clock set back must not show an end before its start."""
     if dispatched is None:
         return seen.at
     if seen.wallclock_time is not None:

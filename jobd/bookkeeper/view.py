@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jobd.bookkeeper.bookkeeper import Bookkeeper
-from jobd.bookkeeper.waiters import terminated
 from jobd.bookkeeper.waiters import started as is_started
+from jobd.bookkeeper.waiters import terminated
 from jobd.model.ids import JobId
 from jobd.model.job import Job, Tasks
 

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 def add_action(parser: Parser, actions: Collection[str], *, default: str | None = None) -> None:
     """The action as the first word."""
     nargs = "?" if default else None
-    parser.add_argument("action", choices=sorted(actions), nargs=nargs, default=default, metavar="|".join(sorted(actions)))
+    parser.add_argument(
+        "action", choices=sorted(actions), nargs=nargs, default=default, metavar="|".join(sorted(actions))
+    )
 
 
 def required(options: argparse.Namespace, name: str) -> str:

@@ -29,7 +29,17 @@ Check = Callable[[argparse.Namespace, paths.Place], Iterable[Finding]]
 def examine(options: argparse.Namespace) -> list[Finding]:
     """All checks, in order."""
     place = paths.find(os.environ, options.socket)
-    checks: list[Check] = [_state, _filesystem, _room, _configuration, _daemon, _descriptors, _kernel, _nice, _logout]
+    checks: list[Check] = [
+        _state,
+        _filesystem,
+        _room,
+        _configuration,
+        _daemon,
+        _descriptors,
+        _kernel,
+        _nice,
+        _logout,
+    ]
     return [finding for check in checks for finding in check(options, place)]
 
 
@@ -50,7 +60,11 @@ def _state(options: argparse.Namespace, place: paths.Place) -> Iterable[Finding]
 def _filesystem(options: argparse.Namespace, place: paths.Place) -> Iterable[Finding]:
     kind = paths.network_filesystem(place.state_dir)
     if kind:
-        yield Finding("wrong", "file system", f"{place.state_dir} is on {kind}: choose a local folder with JOBD_STATE_DIR")
+        yield Finding(
+            "wrong",
+            "file system",
+            f"{place.state_dir} is on {kind}: choose a local folder with JOBD_STATE_DIR",
+        )
     if place.note:
         yield Finding("note", "file system", place.note)
 
@@ -71,7 +85,11 @@ def _configuration(options: argparse.Namespace, place: paths.Place) -> Iterable[
     except JobdError as error:
         yield Finding("wrong", "configuration", f"{error.message}; {error.hint or 'mend the file'}")
     else:
-        yield Finding("ok", "configuration", f"{path}{'' if path.exists() else ' is not there: the defaults are in force'}")
+        yield Finding(
+            "ok",
+            "configuration",
+            f"{path}{'' if path.exists() else ' is not there: the defaults are in force'}",
+        )
 
 
 def _daemon(options: argparse.Namespace, place: paths.Place) -> Iterable[Finding]:
@@ -93,7 +111,9 @@ def _daemon(options: argparse.Namespace, place: paths.Place) -> Iterable[Finding
 def _descriptors(options: argparse.Namespace, place: paths.Place) -> Iterable[Finding]:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if hard != resource.RLIM_INFINITY and hard < 4096:
-        yield Finding("note", "descriptors", f"the hard limit is {hard}: a client takes one each; raise it (ulimit -Hn)")
+        yield Finding(
+            "note", "descriptors", f"the hard limit is {hard}: a client takes one each; raise it (ulimit -Hn)"
+        )
 
 
 def _kernel(options: argparse.Namespace, place: paths.Place) -> Iterable[Finding]:
@@ -104,7 +124,11 @@ def _kernel(options: argparse.Namespace, place: paths.Place) -> Iterable[Finding
         return
     release = os.uname().release
     major, minor = (int(part) for part in release.split(".")[:2])
-    told = "also for jobs whose keeper was killed" if (major, minor) >= (6, 15) else "but not always after a keeper's death"
+    told = (
+        "also for jobs whose keeper was killed"
+        if (major, minor) >= (6, 15)
+        else "but not always after a keeper's death"
+    )
     yield Finding("ok", "kernel", f"Linux {release}: exit statuses are kept, {told}")
 
 

@@ -130,7 +130,9 @@ class Daemon:
             try:
                 return Connection(self.place)
             except PermissionError as error:
-                raise DeniedByDrms(f"{self.place.socket} may not be used by you", hint=_permission_hint(self.place)) from error
+                raise DeniedByDrms(
+                    f"{self.place.socket} may not be used by you", hint=_permission_hint(self.place)
+                ) from error
             except (Lost, OSError) as error:
                 if self._autostart and isinstance(error, FileNotFoundError | ConnectionRefusedError):
                     self._start()

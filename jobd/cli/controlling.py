@@ -1,4 +1,4 @@
-"""The verbs that act on several jobs: each is tried, those that failed are named, the first failure's code is the exit code."""
+"""The verbs that act on several jobs: each is tried, those that failed are named, the first failure's code counts."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def guarded(work: Callable[[], int], verb: str, words: list[str]) -> int:
     except JobdError as error:
         report(error, as_json="--json" in _options(words))
         # What a job itself can exit with must not be mistaken: in `run` jobd's own failures are 125, bad usage is 2.
-        return RUN_FAILED if verb == "run" and error.exit_code not in (_USAGE,) else error.exit_code
+        return RUN_FAILED if verb == "run" and error.exit_code != _USAGE else error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:

@@ -32,6 +32,7 @@ the daemon
   doctor                        what is wrong here, and what to do about it
   completion bash|zsh|fish      a completion script
 
-ID is 42, 42.7 (task 7 of array 42), 3-9, or last; or select with --session, --label, --state, --queue, --backend, --all.
+ID is 42, 42.7 (task 7 of array 42), 3-9, or last;
+or select with --session, --label, --state, --queue, --backend, --all.
 jobd VERB --help tells more.
 """

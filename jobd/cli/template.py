@@ -23,7 +23,13 @@ _TEXTS = {
     "--env-mode": "env_mode",
     "--account": "accounting_id",
 }
-_NUMBERS = {"--slots": "slots", "--gpus": "gpus", "--priority": "priority", "--nice": "nice", "--retries": "retries"}
+_NUMBERS = {
+    "--slots": "slots",
+    "--gpus": "gpus",
+    "--priority": "priority",
+    "--nice": "nice",
+    "--retries": "retries",
+}
 _FLAGS = {
     "--append": "append_output",
     "--join": "join_files",
@@ -66,7 +72,14 @@ def add_template_options(parser: Parser) -> None:
 def template_of(options: argparse.Namespace, command: list[str]) -> dict[str, Any]:
     """The template that the options ask for, ready for the wire."""
     template: dict[str, Any] = {"remote_command": command[0], "args": command[1:]}
-    names = [*_TEXTS.values(), *_NUMBERS.values(), *_FLAGS.values(), "job_category", "output_path", "error_path"]
+    names = [
+        *_TEXTS.values(),
+        *_NUMBERS.values(),
+        *_FLAGS.values(),
+        "job_category",
+        "output_path",
+        "error_path",
+    ]
     template |= {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     template |= {name: parse_size(getattr(options, name)) for name in _SIZES.values() if getattr(options, name)}
     template |= _more(options)

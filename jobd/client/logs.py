@@ -18,7 +18,14 @@ class LogStream(Subscription[bytes]):
     method = "logs"
 
     def __init__(
-        self, link: Link, job: str, stream: StreamName, *, follow: bool, lines: int | None, attempt: int | None
+        self,
+        link: Link,
+        job: str,
+        stream: StreamName,
+        *,
+        follow: bool,
+        lines: int | None,
+        attempt: int | None,
     ) -> None:
         super().__init__(link)
         self._request = {"job": job, "streams": [stream], "follow": follow, "attempt": attempt}

@@ -150,7 +150,7 @@ class JobSession:
         return await self._wait_any(jobs, "started", timeout)
 
     async def wait_any_terminated(self, jobs: Sequence[Job], timeout: float | None = None) -> Job:
-        """The first of these jobs that is DONE or FAILED (DRMAA2 waitAnyTerminated). To wait for the next, leave it out.
+        """The first of these jobs that is DONE or FAILED (DRMAA2 waitAnyTerminated). For the next, leave it out.
 
         Args:
             jobs: jobs of this session, at least one.

@@ -175,7 +175,8 @@ class Dialer:
         """Job ids are one database's: in another they would silently mean other jobs."""
         if self._store not in (None, store):
             raise DrmCommunication(
-                f"the daemon at {self._place.socket} has another database now", hint="connect anew and submit again"
+                f"the daemon at {self._place.socket} has another database now",
+                hint="connect anew and submit again",
             )
         self._store = store
 

@@ -72,6 +72,7 @@ _ORDER = (_T.HOLD, _T.RELEASE, _T.START, _T.STOP, _T.CONTINUE, _T.REQUEUE, _T.SU
 
 # fmt: off
 _ROWS: Mapping[JobState, tuple[JobState | Refusal, ...]] = {
+    # ruff: noqa: E501 (a table is read by its columns)
     #                 HOLD              RELEASE      START       STOP          CONTINUE    REQUEUE      SUCCEED  FAIL      LOSE_SIGHT
     _S.UNDETERMINED:  (_NO,             _NO,         _S.RUNNING, _S.SUSPENDED, _S.RUNNING, _S.REQUEUED, _S.DONE, _S.FAILED, _SAME),
     _S.QUEUED:        (_S.QUEUED_HELD,  _NO,         _S.RUNNING, _NO,          _NO,        _SAME,       _S.DONE, _S.FAILED, _S.UNDETERMINED),

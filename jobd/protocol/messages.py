@@ -6,6 +6,7 @@ The daemon decodes the same with msgspec (jobd/rpc); the shapes are those of thi
 from __future__ import annotations
 
 import json
+
 from jobd.model.errors import Internal, ProtocolMismatch, from_wire
 
 TYPE_CHECKING = False
@@ -27,11 +28,6 @@ def request(number: int, method: str, params: dict[str, Any]) -> bytes:
 
 def cancel(number: int) -> bytes:
     """The notification that cancels a request which still runs, or ends the stream that it began."""
-    return _line({"jsonrpc": "2.0", "method": "cancel", "params": {"id": number}})
-
-
-def cancel(number: int) -> bytes:
-    """The notification that a request's answer, or what follows it, is not wanted any more."""
     return _line({"jsonrpc": "2.0", "method": "cancel", "params": {"id": number}})
 
 

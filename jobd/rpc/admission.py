@@ -68,7 +68,8 @@ def _check_slots(template: JobTemplate, available: int) -> None:
     need = template.slots or template.min_slots or 1
     if need > available:
         raise InvalidArgument(
-            f"{need} slots can never be had: there are {available}", hint="ask for fewer, or raise [scheduler] slots"
+            f"{need} slots can never be had: there are {available}",
+            hint="ask for fewer, or raise [scheduler] slots",
         )
 
 
@@ -80,7 +81,10 @@ def _range(template: JobTemplate, name: str, low: int, high: int) -> None:
 
 def _texts_with_nul(template: JobTemplate) -> Iterator[str]:
     for name in template.__struct_fields__:
-        if any("\0" in text if isinstance(text, str) else b"\0" in to_bytes(text) for text in _texts(getattr(template, name))):
+        if any(
+            "\0" in text if isinstance(text, str) else b"\0" in to_bytes(text)
+            for text in _texts(getattr(template, name))
+        ):
             yield name
 
 

@@ -92,7 +92,9 @@ class Connection:
             self._cancel(envelope)
             return True
         if len(self._running) >= _MOST_REQUESTS:
-            await self._refuse(envelope.id, InvalidArgument(f"{_MOST_REQUESTS} requests run on this connection already"))
+            await self._refuse(
+                envelope.id, InvalidArgument(f"{_MOST_REQUESTS} requests run on this connection already")
+            )
             return True
         scope = anyio.CancelScope()
         key = envelope.id if envelope.id is not None else id(envelope)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,12 +16,15 @@ from jobd.rpc.context import Call
 _log = structlog.get_logger(__name__)
 
 
+_NO_PARAMS = msgspec.Raw(b"{}")
+
+
 class Envelope(msgspec.Struct):
     """A JSON-RPC request or notification; params are decoded by the method."""
 
     method: str
     id: int | str | None = None
-    params: msgspec.Raw = msgspec.Raw(b"{}")
+    params: msgspec.Raw = _NO_PARAMS
     jsonrpc: str = "2.0"
 
 
@@ -44,7 +48,7 @@ class Stream(NamedTuple):
     """A result that goes on: ``run`` sends notifications after the answer ``first``, until it is done or cancelled."""
 
     run: Callable[[], Awaitable[None]]
-    first: dict[str, Any] = {}
+    first: Mapping[str, Any] = MappingProxyType({})
 
 
 class BadMessage(JobdError):
@@ -86,7 +90,7 @@ async def serve(call: Call, envelope: Envelope, methods: dict[str, Method]) -> t
         body: dict[str, Any] = {"result": result}
     except JobdError as error:
         body = {"error": error.to_wire()}
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 (logged, and answered)
         # A fault of ours must reach the caller as an answer, or it would wait for ever; the log has the traceback.
         _log.exception("a request failed", method=envelope.method)
         body = {"error": Internal(f"jobd failed: {type(error).__name__}: {error}").to_wire()}

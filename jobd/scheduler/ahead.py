@@ -23,7 +23,7 @@ class AheadEstimate:
         self._mean = seconds if self._mean is None else self._mean + _WEIGHT * (seconds - self._mean)
 
     def slots_ahead(self, slots: int) -> int:
-        """Slots to grant beyond the free ones, with ``slots`` there in all. 0 until a job of the kind was seen to end."""
+        """Slots to grant beyond the free ones, of ``slots`` in all. 0 until a job was seen to end."""
         if self._mean is None or self._mean >= LONG_JOB:
             return 0
         return min(MOST_AHEAD, int(AHEAD_SECONDS / max(self._mean, 0.0005) * slots))

@@ -71,7 +71,8 @@ def _touch(path: Path) -> None:
         if error.errno in (28, 122):
             raise OutOfResource(f"{path} can't be made: {error.strerror}") from error
         raise UnusableDatabase(
-            f"{path} can't be opened for writing: {error.strerror}", hint="make it writable, or choose another state folder"
+            f"{path} can't be opened for writing: {error.strerror}",
+            hint="make it writable, or choose another state folder",
         ) from error
 
 
@@ -85,7 +86,9 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
             hint="use that jobd, or another state folder",
         )
     if tables and (version == 0 or "meta" not in tables):
-        raise UnusableDatabase(f"{path} is not a database of jobd's", hint="move it away, or choose another state folder")
+        raise UnusableDatabase(
+            f"{path} is not a database of jobd's", hint="move it away, or choose another state folder"
+        )
 
 
 def _migrate(connection: sqlite3.Connection) -> None:
@@ -107,7 +110,8 @@ def _identify(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute("COMMIT")
     elif known["machine"] != here["machine"]:
         raise UnusableDatabase(
-            f"{path} belongs to host {known['host']} (machine {known['machine']}), this is {here['host']} ({here['machine']})",
+            f"{path} belongs to host {known['host']} (machine {known['machine']}), "
+            f"this is {here['host']} ({here['machine']})",
             hint="use it there, or choose another state folder here",
         )
 

@@ -90,12 +90,35 @@ def _status_columns(status: Status) -> tuple[Any, ...]:
             return (status.sub_state, None, status.granted_to, None, None, None, *_NO_END)
         case Active():
             machines = ",".join(status.machines)
-            return (status.sub_state, None, status.granted_to, status.native_id, machines, status.dispatch_time, *_NO_END)
+            return (
+                status.sub_state,
+                None,
+                status.granted_to,
+                status.native_id,
+                machines,
+                status.dispatch_time,
+                *_NO_END,
+            )
         case Undetermined():
-            return (status.sub_state, status.annotation, None, status.native_id, None, status.dispatch_time, *_NO_END)
+            return (
+                status.sub_state,
+                status.annotation,
+                None,
+                status.native_id,
+                None,
+                status.dispatch_time,
+                *_NO_END,
+            )
         case Ended():
             machines = ",".join(status.machines)
-            head = (status.sub_state, status.annotation, None, status.native_id, machines, status.dispatch_time)
+            head = (
+                status.sub_state,
+                status.annotation,
+                None,
+                status.native_id,
+                machines,
+                status.dispatch_time,
+            )
             return head + _end_columns(status)
 
 
@@ -171,7 +194,16 @@ def _outcome_of(columns: Sequence[Any]) -> Outcome:
 def event_row(event: Event) -> tuple[Any, ...]:
     """The columns of ``insert_event``."""
     before = None if event.before is None else int(event.before)
-    return (event.seq, event.job, event.first, event.last, before, int(event.after), event.sub_state, event.at)
+    return (
+        event.seq,
+        event.job,
+        event.first,
+        event.last,
+        before,
+        int(event.after),
+        event.sub_state,
+        event.at,
+    )
 
 
 def event_of(row: Sequence[Any]) -> Event:

@@ -172,7 +172,10 @@ async def test_a_connection_that_is_cut_in_the_greeting_is_tried_again(tmp_path:
 
 
 async def test_a_daemon_that_stays_away_is_given_up(tmp_path: Path) -> None:
-    async with fake_daemon(tmp_path) as daemon, jobd.connect(daemon.path, patience=0.2, autostart=False) as client:
+    async with (
+        fake_daemon(tmp_path) as daemon,
+        jobd.connect(daemon.path, patience=0.2, autostart=False) as client,
+    ):
         await daemon.stop()
         with anyio.fail_after(5), pytest.raises(DrmCommunication):
             await client.status()

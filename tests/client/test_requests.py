@@ -42,7 +42,8 @@ async def submitted(daemon: FakeDaemon, client: jobd.Client, id: str = "1") -> J
     """A handle on a job that the fake daemon has taken."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(daemon.answer, "submit", {"jobs": [{"job_id": id, "state": "QUEUED"}]})
-        return await client.session.run_job(TRUE)
+        job = await client.session.run_job(TRUE)
+    return job
 
 
 async def test_answers_find_their_requests_in_any_order(tmp_path: Path) -> None:

@@ -47,7 +47,8 @@ async def job_of(daemon: FakeDaemon, client: jobd.Client) -> Job:
     """A handle on job 7."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(daemon.answer, "submit", {"jobs": [{"job_id": "7"}]})
-        return await client.session.run_job({"remote_command": "true"})
+        job = await client.session.run_job({"remote_command": "true"})
+    return job
 
 
 async def test_an_event_has_types(tmp_path: Path) -> None:
@@ -55,7 +56,7 @@ async def test_an_event_has_types(tmp_path: Path) -> None:
         peer, request = await daemon.next("events")
         assert request["params"] == {"since": 3, "job": "7", "follow": False}
         await peer.answer(request, {"since": 3})
-        await peer.notify(request, "event", {"event": event(4, **{"from": None, "to": "FAILED"}, tasks="1-5")})
+        await peer.notify(request, "event", {"event": event(4, "FAILED", tasks="1-5") | {"from": None}})
         await peer.notify(request, "event_end", {})
 
     async with fake_daemon(tmp_path) as daemon, jobd.connect(daemon.path) as client:
@@ -231,7 +232,10 @@ async def test_output_that_can_t_be_read_is_an_error_after_what_could(tmp_path: 
         end = {"id": request["id"], "job": None, "error": NotFound("the file is gone").to_wire()}
         await peer.send(
             {"jsonrpc": "2.0", "id": request["id"], "result": {}},
-            {"method": "output", "params": {"id": request["id"], "stream": "stdout", "offset": 0, "data": "some"}},
+            {
+                "method": "output",
+                "params": {"id": request["id"], "stream": "stdout", "offset": 0, "data": "some"},
+            },
             {"method": "output_end", "params": end},
         )
 

@@ -75,7 +75,10 @@ def test_d2_3_the_annotation_does_not_count() -> None:
     assert matches(one(annotation="other"), FULL)
 
 
-@pytest.mark.parametrize(("machines", "fits"), [(("a",), True), (("b", "a"), True), (("a", "c"), False), (("c",), False), ((), True)])
+@pytest.mark.parametrize(
+    ("machines", "fits"),
+    [(("a",), True), (("b", "a"), True), (("a", "c"), False), (("c",), False), ((), True)],
+)
 def test_d2_4_machines_must_be_a_superset(machines: tuple[str, ...], fits: bool) -> None:
     assert matches(one(allocated_machines=machines), FULL) is fits
 

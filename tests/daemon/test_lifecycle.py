@@ -106,16 +106,12 @@ def test_a_path_too_long_for_a_socket_address(make_daemon: MakeDaemon, state_dir
 
 def test_autostart_returns_at_once_and_leaves_one_daemon(make_daemon: MakeDaemon) -> None:
     daemon = make_daemon()
-    commands = [
-        daemon.popen("submit", "--", "sleep", "300", environ={"JOBD_NO_AUTOSTART": "0"}) for _ in range(2)
-    ]
+    commands = [daemon.popen("submit", "--", "sleep", "300", environ={"JOBD_NO_AUTOSTART": "0"}) for _ in range(2)]
     ids = sorted(command.communicate(timeout=30)[0] for command in commands)
     assert ids == [b"1\n", b"2\n"]
     daemon.store_id = daemon.request("status")["hello"]["store"]
     serving = [one for one in daemon.processes() if b"serve" in one.argv]
-    eventually(
-        lambda: len([one for one in daemon.processes() if b"serve" in one.argv]) == 1, f"one of {serving}"
-    )
+    eventually(lambda: len([one for one in daemon.processes() if b"serve" in one.argv]) == 1, f"one of {serving}")
     assert daemon.jobd("shutdown", "--terminate-jobs").returncode == 0
     assert daemon.processes() == []
 

@@ -171,15 +171,11 @@ class Daemon:
             channel.settimeout(PATIENCE)
             with paths.socket_address(self.socket) as address:
                 channel.connect(address)
-            for number, (name, values) in enumerate(
-                [("hello", hello_params("tests")), (method, params or {})]
-            ):
+            for number, (name, values) in enumerate([("hello", hello_params("tests")), (method, params or {})]):
                 message = {"jsonrpc": "2.0", "id": number, "method": name, "params": values}
                 channel.sendall(msgspec.json.encode(message) + b"\n")
             with channel.makefile("rb") as lines:
-                answers = {
-                    answer["id"]: answer for answer in map(msgspec.json.decode, (next(lines), next(lines)))
-                }
+                answers = {answer["id"]: answer for answer in map(msgspec.json.decode, (next(lines), next(lines)))}
         assert "result" in answers[1], answers[1]
         return {**answers[1]["result"], "hello": answers[0]["result"]}
 

@@ -58,7 +58,8 @@ def test_what_a_state_does_not_allow(state: JobState, trigger: Trigger) -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "trigger"), [(JobState.RUNNING, Trigger.START), (JobState.SUSPENDED, Trigger.STOP), (JobState.DONE, Trigger.SUCCEED)]
+    ("state", "trigger"),
+    [(JobState.RUNNING, Trigger.START), (JobState.SUSPENDED, Trigger.STOP), (JobState.DONE, Trigger.SUCCEED)],
 )
 def test_a_repeat_changes_nothing(state: JobState, trigger: Trigger) -> None:
     assert TRANSITIONS[state, trigger] is Refusal.UNCHANGED

@@ -78,7 +78,9 @@ class Desk:
 
     # what tests do
 
-    def add(self, *command: str | bytes, environment: str | None = None, owner: Owner = ME, **template: object) -> JobId:
+    def add(
+        self, *command: str | bytes, environment: str | None = None, owner: Owner = ME, **template: object
+    ) -> JobId:
         """A new job, waiting."""
         id = JobId(len(self._jobs) + 1)
         parts = [to_text(part) for part in command]
@@ -194,7 +196,9 @@ class Daemon:
     def start(self, *ids: JobId) -> None:
         self.backend.start([self.desk.intend(id, self.backend.slot_agent()) for id in ids])
 
-    def run(self, *command: str | bytes, environment: str | None = None, owner: Owner = ME, **template: object) -> JobId:
+    def run(
+        self, *command: str | bytes, environment: str | None = None, owner: Owner = ME, **template: object
+    ) -> JobId:
         """Submit and start."""
         id = self.desk.add(*command, environment=environment, owner=owner, **template)
         self.start(id)

@@ -7,6 +7,7 @@ import shutil
 import signal
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -28,7 +29,8 @@ async def test_output_and_exit_status_of_a_job(desk: Desk) -> None:
         id = daemon.run("sh", "-c", "echo out; echo err >&2; exit 3")
         ended = await desk.end_of(id)
         assert (ended.outcome, ended.state) == (Exited(3), JobState.FAILED)
-        assert ended.wallclock_time is not None and ended.wallclock_time >= 0
+        assert ended.wallclock_time is not None
+        assert ended.wallclock_time >= 0
         assert ended.usage.user_time is not None
         assert await daemon.output(id) == b"out\n"
         assert await daemon.output(id, "stderr") == b"err\n"
@@ -49,7 +51,7 @@ async def test_a_signal_is_named(desk: Desk) -> None:
         ({"output_path": "/nowhere/output"}, "stdout", "ENOENT"),
     ],
 )
-async def test_a_start_that_fails_says_where(desk: Desk, template: dict[str, object], step: str, error: str) -> None:
+async def test_a_start_that_fails_says_where(desk: Desk, template: dict[str, Any], step: str, error: str) -> None:
     async with desk.daemon() as daemon:
         ended = await desk.end_of(daemon.run("no-such-command" if not template else "true", **template))
         assert ended.outcome == NotStarted(step, error)
@@ -77,7 +79,9 @@ async def test_without_a_captured_environment_it_is_the_minimal_one(desk: Desk) 
         await desk.end_of(id)
         names = {line.split(b"=", 1)[0] for line in (await daemon.output(id)).splitlines()}
         assert {b"HOME", b"USER", b"LOGNAME", b"SHELL", b"LANG", b"PATH"} <= names
-        assert all(name.startswith(b"JOB") for name in names - {b"HOME", b"USER", b"LOGNAME", b"SHELL", b"LANG", b"PATH"})
+        assert all(
+            name.startswith(b"JOB") for name in names - {b"HOME", b"USER", b"LOGNAME", b"SHELL", b"LANG", b"PATH"}
+        )
 
 
 async def test_files_of_a_job(desk: Desk, tmp_path: Path) -> None:
@@ -336,7 +340,8 @@ async def test_a_job_with_a_background_child_is_ended_and_freed_later(desk: Desk
         id = daemon.run("sh", "-c", "sleep 0.3 & echo done")
         await desk.end_of(id)
         ended = desk.ends(id)[0]
-        assert isinstance(ended, EndedSeen) and not ended.freed
+        assert isinstance(ended, EndedSeen)
+        assert not ended.freed
         await desk.until(lambda: any(type(one).__name__ == "FreedSeen" for one in desk.seen))
 
 

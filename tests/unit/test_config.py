@@ -132,9 +132,7 @@ def test_an_error_names_file_and_key(file: Path, text: str, message: str, hint: 
 
 @pytest.mark.parametrize("kind", ["slurm", "gridengine", "htcondor", "pbs", "lsf", "kubernetes"])
 def test_kinds_to_come_are_refused_in_a_sentence(file: Path, kind: str) -> None:
-    with pytest.raises(
-        InvalidArgument, match=rf"\[backends.x\]: kind '{kind}' is not available in this version"
-    ):
+    with pytest.raises(InvalidArgument, match=rf"\[backends.x\]: kind '{kind}' is not available in this version"):
         load(file, f'[backends.x]\nkind = "{kind}"\nspool = "/x"\n')
 
 

@@ -62,9 +62,7 @@ class TestFind:
 
     def test_a_system_install_is_never_replaced(self, system_install: None) -> None:
         place = paths.find({"HOME": "/home/u"})
-        assert place == paths.Place(
-            Path("/var/lib/jobd"), Path("/run/jobd/jobd.sock"), system=True, autostart=False
-        )
+        assert place == paths.Place(Path("/var/lib/jobd"), Path("/run/jobd/jobd.sock"), system=True, autostart=False)
 
     def test_the_system_state_folder_by_name_is_the_system(self, no_system_install: None) -> None:
         assert paths.find({"JOBD_STATE_DIR": "/var/lib/jobd/"}) == paths.SYSTEM
@@ -75,9 +73,7 @@ class TestFind:
         assert paths.find({"HOME": "/home/u"}).state_dir == Path("/home/u/.local/state/jobd")
         assert paths.find({"HOME": "/home/u", "XDG_STATE_HOME": "/s"}).state_dir == Path("/s/jobd")
 
-    def test_a_relative_xdg_value_is_ignored(
-        self, no_system_install: None, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_relative_xdg_value_is_ignored(self, no_system_install: None, monkeypatch: pytest.MonkeyPatch) -> None:
         mounted(monkeypatch)
         place = paths.find({"HOME": "/home/u", "XDG_STATE_HOME": "rel"})
         assert place.state_dir == Path("/home/u/.local/state/jobd")
@@ -135,9 +131,7 @@ class TestNetworkFilesystem:
         assert paths.network_filesystem(tmp_path / "scratch" / "x") is None
 
     @pytest.mark.parametrize("relative", [False, True])
-    def test_a_link_into_a_remote_place(
-        self, relative: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-    ) -> None:
+    def test_a_link_into_a_remote_place(self, relative: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         remote = tmp_path / "net"
         (tmp_path / "home").symlink_to("net" if relative else remote)
         mounted(monkeypatch, (remote, "nfs4"))

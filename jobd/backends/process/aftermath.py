@@ -67,14 +67,10 @@ class Aftermath:
         A journal stays as long as a job is followed by it: the next daemon will need it. ``expected`` are the tokens of
         the jobs that they were given; None where only the store knows.
         """
-        found = {
-            name: await anyio.to_thread.run_sync(recovery.read_past, self._folder / name) for name in names
-        }
+        found = {name: await anyio.to_thread.run_sync(recovery.read_past, self._folder / name) for name in names}
         mine = {self.token(tasks) for _, tasks in self._active()}
         for name, (_, pasts) in found.items():
-            told = [
-                recovery.told(past, name, self._machine) for token, past in pasts.items() if token in mine
-            ]
+            told = [recovery.told(past, name, self._machine) for token, past in pasts.items() if token in mine]
             await self._reports.tell([one for seen in told for one in seen])
         for name, (boot, pasts) in found.items():
             await self._decide(self._of(name, expected), pasts, boot)
@@ -97,9 +93,7 @@ class Aftermath:
         for job, tasks in mine:
             past = pasts.get(self.token(tasks))
             rebooted = recovery.rebooted_since(journal_boot, tasks, boot)
-            find = partial(
-                recovery.find_leader, past, self.token(tasks), same_boot=journal_boot in (None, boot.id)
-            )
+            find = partial(recovery.find_leader, past, self.token(tasks), same_boot=journal_boot in (None, boot.id))
             leader = await anyio.to_thread.run_sync(find)
             result = recovery.unfinished(past, tasks, rebooted=rebooted, now=time.time(), leader=leader)
             if isinstance(result, Found):
@@ -139,9 +133,7 @@ class Aftermath:
         return [
             (job, tasks)
             for job, tasks in self._active()
-            if granted_to(tasks) is not None
-            and not self._waiting(tasks.id)
-            and self.token(tasks) not in self.followers
+            if granted_to(tasks) is not None and not self._waiting(tasks.id) and self.token(tasks) not in self.followers
         ]
 
     def _of(self, name: str, expected: Collection[str] | None) -> list[Mine]:

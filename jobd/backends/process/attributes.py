@@ -60,9 +60,7 @@ def check(template: JobTemplate, machine: str) -> None:
 
 def _check_machine(template: JobTemplate, machine: str) -> None:
     if template.candidate_machines and machine not in template.candidate_machines:
-        raise InvalidArgument(
-            f"candidate_machines has not this machine, {machine}, and processes run here only"
-        )
+        raise InvalidArgument(f"candidate_machines has not this machine, {machine}, and processes run here only")
     if template.min_phys_memory is not None and template.min_phys_memory > psutil.virtual_memory().total:
         raise InvalidArgument("min_phys_memory is more than this machine has")
     if template.machine_os is not None and template.machine_os.upper() != "LINUX":
@@ -100,9 +98,7 @@ def limits(template: JobTemplate) -> dict[str, list[int]]:
             continue
         name = _SIZES.get(key) or _NUMBERS.get(key) or _DURATIONS.get(key)
         if name is None:
-            raise UnsupportedAttribute(
-                f"resource_limits has no {key}", hint=f"known are {', '.join(_known())}"
-            )
+            raise UnsupportedAttribute(f"resource_limits has no {key}", hint=f"known are {', '.join(_known())}")
         number = _number(key, value)
         found[name] = [number, number]
     return found

@@ -57,12 +57,8 @@ class ProcessBackend:
             self._active,
             self._waiting,
         )
-        self._keepers = Keepers(
-            folder, around.generation, around.machine, reports, self._active, self._aftermath
-        )
-        self._granting = Granting(
-            around.state_dir, around.environments, self._accounts, reports, self._keepers.ready
-        )
+        self._keepers = Keepers(folder, around.generation, around.machine, reports, self._active, self._aftermath)
+        self._granting = Granting(around.state_dir, around.environments, self._accounts, reports, self._keepers.ready)
         self._orphans = Orphans(self._known_children, self._keepers.quiet)
         self._keepers.buried = self._orphans.reap
 
@@ -129,17 +125,13 @@ class ProcessBackend:
             if link is not None:
                 by_link.setdefault(link, []).append(token)
             elif (silence := self._silence()) and self._granted(id):
-                raise DrmCommunication(
-                    f"the start of job {id} can't be taken back: {silence}", jobs=[str(id)]
-                )
+                raise DrmCommunication(f"the start of job {id} can't be taken back: {silence}", jobs=[str(id)])
         for link, mine in by_link.items():
             back += [tokens[token] for token in await link.revoke(mine)]
         return back
 
     def _granted(self, id: JobId) -> bool:
-        return any(
-            tasks.id == id and granted_to(tasks) in self._keepers.unanswering for _, tasks in self._active()
-        )
+        return any(tasks.id == id and granted_to(tasks) in self._keepers.unanswering for _, tasks in self._active())
 
     async def suspend(self, id: JobId) -> None:
         """Stop the tree."""
@@ -175,13 +167,11 @@ class ProcessBackend:
             return KeptJob(link, token)
         follower = self._aftermath.followers.get(token)
         if follower is None:
-            raise InvalidState(
-                f"job {id} can't be reached: {self._silence() or 'it has just ended'}", jobs=[str(id)]
-            )
+            raise InvalidState(f"job {id} can't be reached: {self._silence() or 'it has just ended'}", jobs=[str(id)])
         return follower
 
     async def _link(self, token: str) -> Link | None:
-        """The keeper that has a job. While one is lost it is not known whether it is dead, and who has its jobs then."""
+        """The keeper that has a job. While one is lost it is not known who has its jobs."""
         while (link := self._keepers.link_of(token)) is not None and not link.settled.is_set():
             await link.settled.wait()
         return link
@@ -241,9 +231,7 @@ class ProcessBackend:
         else:
             await drain(source, offset, sink)
 
-    async def _source(
-        self, job: Job, tasks: Tasks, stream: str, attempt: int | None
-    ) -> CapturedFile | UserFile | None:
+    async def _source(self, job: Job, tasks: Tasks, stream: str, attempt: int | None) -> CapturedFile | UserFile | None:
         if attempt is not None and not 1 <= attempt <= max(1, tasks.attempt):
             raise NotFound(f"job {tasks.id} has no attempt {attempt}", jobs=[str(tasks.id)])
         found = await self._files(job, tasks, attempt)

@@ -1,4 +1,4 @@
-"""Bounded reads from a file: a chunk from an offset, and where its last lines begin. Standard library only, blocking."""
+"""Bounded reads from a file: a chunk from an offset, and where its last lines begin. Standard library, blocking."""
 
 from __future__ import annotations
 

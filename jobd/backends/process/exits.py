@@ -1,4 +1,4 @@
-"""How a process ended that is no child of ours, or fell to us: whatever the kernel still tells of it. Blocking, briefly."""
+"""How a process ended that is no child of ours, or fell to us: what the kernel still tells. Blocking, briefly."""
 
 from __future__ import annotations
 

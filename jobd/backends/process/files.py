@@ -50,11 +50,7 @@ def files_of(state_dir: Path, job: Job, task: int, attempt: int, account: Accoun
             return Output(os.fsencode(folder / f"{stem}.{suffix}"), captured=True)
         return Output(os.path.join(cwd, _replaced(path, home, cwd, task)), captured=False)
 
-    stdin = (
-        _NULL
-        if template.input_path is None
-        else os.path.join(cwd, _replaced(template.input_path, home, cwd, task))
-    )
+    stdin = _NULL if template.input_path is None else os.path.join(cwd, _replaced(template.input_path, home, cwd, task))
     stdout, stderr = output(template.output_path, "out"), output(template.error_path, "err")
     joined = template.join_files or (template.error_path is not None and stdout.path == stderr.path)
     return Files(cwd, stdin, stdout, None if joined else stderr)

@@ -110,9 +110,7 @@ class Follower:
 
     async def _report_end(self) -> None:
         identity = self._found.identity
-        outcome, usage = await anyio.to_thread.run_sync(
-            how_it_ended, self.pid, self._descriptor, identity.ticks
-        )
+        outcome, usage = await anyio.to_thread.run_sync(how_it_ended, self.pid, self._descriptor, identity.ticks)
         crash_point("before-record")
         freed = self._leaves or not group_alive(self.pid)
         ended = EndedSeen(
@@ -191,9 +189,7 @@ class Follower:
             _add(found, [leader for leader in [look(self.pid)] if leader])
             _add(found, descendants(self.pid))
         for process in _everybody():
-            if process.pid not in found and (
-                process.session == self.pid or has_token(process.pid, self._token)
-            ):
+            if process.pid not in found and (process.session == self.pid or has_token(process.pid, self._token)):
                 _add(found, [process, *descendants(process.pid)])
         return [process for process in found.values() if process.state != "Z"]
 
@@ -297,9 +293,7 @@ class _Running:
                 await self._changed.wait()
 
     def _now(self) -> float:
-        return (
-            self._ran if self._running_since is None else self._ran + time.monotonic() - self._running_since
-        )
+        return self._ran if self._running_since is None else self._ran + time.monotonic() - self._running_since
 
     def _wake(self) -> None:
         self._changed.set()

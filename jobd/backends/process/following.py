@@ -27,9 +27,7 @@ class End:
         emptied: the event of a group that outlives its leader, None where it does not.
     """
 
-    def __init__(
-        self, id: JobId, token: str, jobs: Jobs, emptied: Callable[[str], anyio.Event | None]
-    ) -> None:
+    def __init__(self, id: JobId, token: str, jobs: Jobs, emptied: Callable[[str], anyio.Event | None]) -> None:
         self._id = id
         self._token = token
         self._jobs = jobs

@@ -117,7 +117,7 @@ class Granting:
             await self._hand_over(link, self._leaving(attempts), specs, envs)
 
     def _leaving(self, attempts: Iterable[Attempt]) -> list[Attempt]:
-        """Those that were not taken back meanwhile. From here to the keeper there is no pause in which they could be."""
+        """Those that were not taken back meanwhile. From here to the keeper nothing pauses."""
         leaving = [one for one in attempts if self._pending.get(one.id) is one]
         for one in leaving:
             del self._pending[one.id]
@@ -140,9 +140,7 @@ class Granting:
         """Each exactly once: a second time it might be the next intent, of the same number, that is given back."""
         await self._reports.tell([RefusedSeen(one.id, one.number, reason) for one in self._leaving(attempts)])
 
-    async def _prepared(
-        self, attempts: list[Attempt]
-    ) -> tuple[dict[str, dict[str, Any]], dict[str, list[Any]]]:
+    async def _prepared(self, attempts: list[Attempt]) -> tuple[dict[str, dict[str, Any]], dict[str, list[Any]]]:
         """The orders by token, and the environments that they share."""
         accounts = {one.token: await self._accounts.find(one.job.owner) for one in attempts}
         contents = {one.token: await self._content(one, accounts[one.token]) for one in attempts}

@@ -224,9 +224,7 @@ class Keepers:
         for name, link in list(self.links.items()):
             if not link.alive or not link.synced.is_set():
                 continue
-            elsewhere = sum(
-                job.slots for job, one in self._active() if _running(one) and granted_to(one) != name
-            )
+            elsewhere = sum(job.slots for job, one in self._active() if _running(one) and granted_to(one) != name)
             slots = None if self._capacity is None else max(0, self._capacity - elsewhere)
             try:
                 await link.send(op="capacity", slots=slots)

@@ -80,7 +80,7 @@ class UserFile:
 
     def _start(self, what: str, number: int) -> subprocess.Popen[bytes]:
         account = self._account
-        words = [sys.executable, "-I", "-S", os.fspath(_READER), what, str(number), self.path]
+        words: list[str | bytes] = [sys.executable, "-I", "-S", os.fspath(_READER), what, str(number), self.path]
         if account.switch:
             words += [str(account.uid), str(account.gid), ",".join(map(str, account.groups))]
         process: subprocess.Popen[bytes] = subprocess.Popen(
@@ -107,7 +107,5 @@ class UserFile:
                     break
                 data += part or b""
         if not data.startswith(b"+"):
-            raise NotFound(
-                f"{os.fsdecode(self.path)} can't be read: {data[1:].decode() or 'the reader was ended'}"
-            )
+            raise NotFound(f"{os.fsdecode(self.path)} can't be read: {data[1:].decode() or 'the reader was ended'}")
         return bytes(data[1:])

@@ -1,4 +1,4 @@
-"""What became of the jobs of a keeper that is dead, from its journal and what the kernel still shows. Decisions are pure."""
+"""What became of a dead keeper's jobs, from its journal and what the kernel still shows. Decisions are pure."""
 
 from __future__ import annotations
 
@@ -131,6 +131,7 @@ def unfinished(
         past: what the keeper's journal tells of it, if anything.
         tasks: what the store has of it.
         rebooted: whether the machine went down since it was started.
+        now: the wall clock, seconds since the epoch.
         leader: its leader, if that still runs.
     """
     if past is not None and past.ended:

@@ -33,9 +33,7 @@ class Reports:
                 _log.warning("reports wait for room on disk", error=error.message)
                 await anyio.sleep(_AGAIN)
             except JobdError as error:
-                _log.error(
-                    "reports could not be committed", error=error.message, jobs=[str(one.id) for one in seen]
-                )
+                _log.error("reports could not be committed", error=error.message, jobs=[str(one.id) for one in seen])
                 return False
             else:
                 return True

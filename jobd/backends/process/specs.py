@@ -31,9 +31,7 @@ def environment_entries(content: bytes | None, account: Account) -> list[bytes]:
 def additions(attempt: Attempt) -> list[bytes]:
     """The entries of one job: what its template says in words, then what jobd tells every job."""
     job, task = attempt.job, attempt.id.task
-    words = [
-        name.encode() + b"=" + to_bytes(value) for name, value in (job.template.job_environment or {}).items()
-    ]
+    words = [name.encode() + b"=" + to_bytes(value) for name, value in (job.template.job_environment or {}).items()]
     told = {
         "JOB_ID": str(job.id),
         "JOBD_JOB_ID": str(attempt.id),

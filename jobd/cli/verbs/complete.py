@@ -1,4 +1,4 @@
-"""``jobd __complete``: words that may come next, for the completion scripts. Works, with less, when the daemon is down."""
+"""``jobd __complete``: words that may come next, for the completion scripts. Works when the daemon is down, too."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from jobd.cli.options import Parser
 from jobd.cli.show import print_lines
 from jobd.model.errors import JobdError
 
-_WITH_IDS = frozenset(
-    "show explain wait logs suspend resume hold release terminate cancel signal reap rm".split()
-)
+_WITH_IDS = frozenset("show explain wait logs suspend resume hold release terminate cancel signal reap rm".split())
 _ACTIONS = {
     "session": ("list", "create", "remove"),
     "queue": ("list",),

@@ -12,7 +12,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_COLUMNS = ["job_id", "job_name", "state", "sub_state", "exit_status", "queue_name", "slots", "submission_time", "wallclock_time"]
+_COLUMNS = [
+    "job_id",
+    "job_name",
+    "state",
+    "sub_state",
+    "exit_status",
+    "queue_name",
+    "slots",
+    "submission_time",
+    "wallclock_time",
+]
 _LIMIT = 20
 
 

@@ -147,7 +147,7 @@ class Follower:
     def _next(self, connection: Connection) -> dict[str, Any]:
         """The next message; meanwhile a signal may ask for the job's end."""
         while not connection.pending:
-            ready = select.select([connection, self._interrupts], [], [])[0]
+            ready: list[Any] = select.select([connection, self._interrupts], [], [])[0]
             if self._interrupts in ready and self._interrupts.take():
                 self._end()
             if connection in ready:

@@ -38,7 +38,12 @@ def parse(words: list[str]) -> tuple[Any, list[str]]:
     """
     parser = Parser("submit", "Submit a job; prints its id.", usage="jobd submit [options] -- CMD ARG...")
     add_template_options(parser)
-    parser.add_argument("--from", dest="template_file", metavar="FILE", help="a template in TOML or JSON, .jsonl or - for many")
+    parser.add_argument(
+        "--from",
+        dest="template_file",
+        metavar="FILE",
+        help="a template in TOML or JSON, .jsonl or - for many",
+    )
     before, command = split_command(words)
     if not command:
         parser.add_argument("command", nargs="...")

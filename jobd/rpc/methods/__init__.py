@@ -1,8 +1,24 @@
 """Every method of the wire, by name. docs/protocol.md describes them."""
 
 from jobd.rpc.dispatch import Method
-from jobd.rpc.methods import backend, config, control, events, explain, hello, listing, logs, queue, reap, session, show
-from jobd.rpc.methods import shutdown, status, submit, wait
+from jobd.rpc.methods import (
+    backend,
+    config,
+    control,
+    events,
+    explain,
+    hello,
+    listing,
+    logs,
+    queue,
+    reap,
+    session,
+    show,
+    shutdown,
+    status,
+    submit,
+    wait,
+)
 
 METHODS: dict[str, Method] = {
     **hello.METHODS,

@@ -1,4 +1,4 @@
-"""Control of jobs: hold, release, suspend, resume, terminate, signal. Each returns once it is so, not merely asked for."""
+"""Control of jobs: hold, release, suspend, resume, terminate, signal. Each returns once it is so, not merely asked."""
 
 from __future__ import annotations
 
@@ -144,8 +144,9 @@ async def _resume(call: Call, found: Found) -> None:
 
 
 async def change_waiting(call: Call, found: Found, change: Callable[[Tasks, float], Tasks]) -> bool:
-    """Change a job that waits for its start. A granted start is taken back first: whether it came before the start is
-    the backend's answer. False where the job has started meanwhile.
+    """Change a job that waits for its start; False where it has started meanwhile.
+
+    A granted start is taken back first: whether that came before the start is the backend's answer.
     """
     bookkeeper = call.context.bookkeeper
     id = found.tasks.id

@@ -6,7 +6,17 @@ from typing import Any
 
 from jobd.model.job import Job, Tasks
 from jobd.model.states import JobState
-from jobd.model.status import Active, Ended, Exited, NotStarted, Outcome, Signalled, Undetermined, Unknown, Waiting
+from jobd.model.status import (
+    Active,
+    Ended,
+    Exited,
+    NotStarted,
+    Outcome,
+    Signalled,
+    Undetermined,
+    Unknown,
+    Waiting,
+)
 from jobd.model.template import to_bytes
 from jobd.model.text import shown
 from jobd.rpc.context import Call
@@ -47,7 +57,12 @@ async def explain(call: Call, params: ExplainParams) -> dict[str, Any]:
 
 def _row(job: Job, tasks: Tasks, scheduler: Scheduler) -> dict[str, Any]:
     text = sentence(job, tasks, scheduler)
-    return {"job_id": str(tasks.id), "state": tasks.state.name, "sub_state": tasks.status.sub_state, "explanation": text}
+    return {
+        "job_id": str(tasks.id),
+        "state": tasks.state.name,
+        "sub_state": tasks.status.sub_state,
+        "explanation": text,
+    }
 
 
 def sentence(job: Job, tasks: Tasks, scheduler: Scheduler) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import anyio
+import msgspec
 
 from jobd.backends.base import Backend
 from jobd.model.errors import InvalidArgument, JobdError
@@ -25,7 +26,7 @@ class LogsParams(Params):
     follow: bool = False
     lines: int | None = None
     attempt: int | None = None
-    offsets: dict[StreamName, int] = {}
+    offsets: dict[StreamName, int] = msgspec.field(default_factory=dict)
 
 
 async def logs(call: Call, params: LogsParams) -> Stream:

@@ -12,7 +12,13 @@ async def queue_list(call: Call, params: NoParams) -> dict[str, Any]:
     """The queues, with the slots that are there, used, and how many jobs wait."""
     scheduler = call.context.scheduler
     used = min(scheduler.used, scheduler.slots)
-    row = {"name": "default", "backend": "local", "slots": scheduler.slots, "used": used, "waiting": scheduler.waiting}
+    row = {
+        "name": "default",
+        "backend": "local",
+        "slots": scheduler.slots,
+        "used": used,
+        "waiting": scheduler.waiting,
+    }
     return {"queues": [row]}
 
 

@@ -17,7 +17,7 @@ from jobd.rpc.methods import session
 
 
 class SubmitParams(Params):
-    """Templates with DRMAA2's names, what they get from the caller without words, and an id that makes it repeatable."""
+    """Templates with DRMAA2's names, what they get without words, and an id that makes it safe to repeat."""
 
     templates: list[dict[str, Any]]
     captured: Captured | None = None

@@ -16,7 +16,7 @@ from jobd.rpc.selection import Selection, select
 
 
 class WaitParams(Params, rename={"goal": "for"}):
-    """``for``: terminated, started or a state; ``any``: one of the jobs is enough; ``timeout``: seconds, 0 only asks."""
+    """``for``: terminated, started or a state; ``any``: one job is enough; ``timeout``: seconds, 0 only asks."""
 
     selection: Selection
     goal: str = "terminated"

@@ -5,7 +5,7 @@ from os.path import abspath, dirname
 
 sys.path.insert(0, dirname(dirname(dirname(dirname(dirname(abspath(__file__)))))))
 
-from jobd.backends.process.keeper.keeper import main  # noqa: E402
+from jobd.backends.process.keeper.keeper import main
 
 if __name__ == "__main__":
     main(sys.argv[1])

@@ -79,7 +79,12 @@ def _redirect(spec: dict[str, Any], kept: dict[str, int]) -> None:
         if target is None:
             os.dup2(1, 2)
             continue
-        _put(number, kept.get(name, -1), name, lambda target=target: os.open(text(target["path"]), flags(target), 0o666))
+        _put(
+            number,
+            kept.get(name, -1),
+            name,
+            lambda target=target: os.open(text(target["path"]), flags(target), 0o666),
+        )
 
 
 def _put(number: int, descriptor: int, step: str, opened: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-
 import signal
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -13,6 +12,7 @@ _KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "ppc64le": 271, "s390x
 
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 """Python ignores these, and so the keeper does: it must not die of a broken pipe. Its jobs get the default back."""
+
 
 def put_in_order() -> None:
     """Leave behind whatever the daemon's start brought along."""
@@ -23,9 +23,11 @@ def put_in_order() -> None:
     _reset_scheduling()
     _leave_keyring()
 
+
 def _become_subreaper() -> None:
     """Daemonised grandchildren stay below the keeper and are reaped by it (PR_SET_CHILD_SUBREAPER, prctl(2))."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
 
 def _reset_signals() -> None:
     """nohup ignores SIGHUP, a shell's ``&`` SIGINT and SIGQUIT: an ignored signal would stay so in every job."""
@@ -39,26 +41,38 @@ def _reset_signals() -> None:
         signal.signal(number, _nothing)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
+
 def _nothing(number: int, frame: object) -> None:
     """Take a signal and do nothing."""
 
+
 def _reset_scheduling() -> None:
     """Nice value, CPU affinity and OOM score, each as far as the kernel lets an ordinary user."""
-    for reset in (
-        lambda: os.setpriority(os.PRIO_PROCESS, 0, 0),
-        lambda: os.sched_setaffinity(0, range(os.cpu_count() or 1)),
-        lambda: _write("/proc/self/oom_score_adj", b"0"),
-    ):
+    for reset in (_reset_nice, _reset_affinity, _reset_oom_score):
         try:
             reset()
         except OSError:
             continue
+
+
+def _reset_nice() -> None:
+    os.setpriority(os.PRIO_PROCESS, 0, 0)
+
+
+def _reset_affinity() -> None:
+    os.sched_setaffinity(0, range(os.cpu_count() or 1))
+
+
+def _reset_oom_score() -> None:
+    _write("/proc/self/oom_score_adj", b"0")
+
 
 def _leave_keyring() -> None:
     """A session keyring of its own (keyctl(2)): the login's keys are not the jobs'."""
     number = _KEYCTL.get(os.uname().machine)
     if number is not None:
         ctypes.CDLL(None).syscall(number, _KEYCTL_JOIN_SESSION_KEYRING, None)
+
 
 def _write(path: str, data: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY)

@@ -186,7 +186,7 @@ def _cause(job: Job) -> bytes:
 
 
 def _usage(usage: resource.struct_rusage) -> bytes:
-    """A child's maximum resident size starts at the keeper's own, which is inherited: at or below that it says nothing."""
+    """A child's maximum resident size starts at the keeper's own: at or below that it says nothing."""
     floor = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     rss = b"%d" % (usage.ru_maxrss * 1024) if usage.ru_maxrss > floor else b"null"
     values = (usage.ru_utime, usage.ru_stime, rss, usage.ru_inblock, usage.ru_oublock)

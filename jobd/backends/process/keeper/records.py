@@ -13,7 +13,12 @@ VERSION = 1
 
 def header(pid: int, tick: int, boot_id: str) -> bytes:
     """The first line of a journal: which keeper, in which boot of the machine, wrote it."""
-    return b'{"k":"keeper","protocol":%d,"pid":%d,"tick":%d,"boot":"%s"}\n' % (VERSION, pid, tick, boot_id.encode())
+    return b'{"k":"keeper","protocol":%d,"pid":%d,"tick":%d,"boot":"%s"}\n' % (
+        VERSION,
+        pid,
+        tick,
+        boot_id.encode(),
+    )
 
 
 def hello(pid: int, boot_id: str, generation: int) -> bytes:
@@ -26,7 +31,7 @@ SYNCED = b'{"k":"synced"}\n'
 
 
 def simple(kind: bytes, token: bytes) -> bytes:
-    """A record with nothing but its token: granted, starting, executed, stopped, continued, freed, revoked, forgotten."""
+    """A record with nothing but its token: granted, starting, executed, stopped, continued, freed, revoked."""
     return b'{"k":"%s","t":"%s"}\n' % (kind, token)
 
 
@@ -41,9 +46,9 @@ def cause(token: bytes, why: str) -> bytes:
     return b'{"k":"cause","t":"%s","cause":"%s"}\n' % (token, why.encode())
 
 
-def ended(token: bytes, pid: int, how: bytes, times: tuple[float, ...], usage: bytes, freed: bool) -> bytes:
+def ended(token: bytes, pid: int, how: bytes, times: tuple[float, float], usage: bytes, freed: bool) -> bytes:
     """The leader's end: ``times`` are the wall clock and the seconds from start to end."""
-    values = (token, pid, how, *times, usage, b"true" if freed else b"false")
+    values = (token, pid, how, times[0], times[1], usage, b"true" if freed else b"false")
     return b'{"k":"ended","t":"%s","pid":%d,%s,"at":%.6f,"wall":%.6f,%s,"freed":%s}\n' % values
 
 

@@ -25,7 +25,7 @@ def tick_now() -> int:
 def environment(spec: dict[str, Any], envs: dict[str, list[bytes]]) -> dict[bytes, bytes]:
     """The job's environment: the stored one, then what is its own."""
     entries = envs[spec["env"]] + [text(entry) for entry in spec.get("add", ())]
-    return dict(entry.split(b"=", 1) for entry in entries)  # type: ignore[misc]
+    return dict(entry.split(b"=", 1) for entry in entries)
 
 
 def flags(target: dict[str, Any]) -> int:

@@ -9,6 +9,10 @@ from __future__ import annotations
 import os
 import signal
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Container
+
 
 class Process:
     """A process as it was seen: pid, parent, session, state letter and start tick (proc_pid_stat(5))."""
@@ -69,7 +73,7 @@ def has_token(pid: int, token: bytes) -> bool:
         return False
 
 
-def tree(leader: int, token: bytes, keeper: int, leaders: set[int] | dict[int, object]) -> list[Process]:
+def tree(leader: int, token: bytes, keeper: int, leaders: Container[int]) -> list[Process]:
     """The processes of a job, the leader first while it is there; zombies are left out.
 
     ``leaders`` are the pids of all jobs' leaders: other children of the keeper are orphans, which fell to it when their
