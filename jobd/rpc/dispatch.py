@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -48,7 +47,7 @@ class Stream(NamedTuple):
     """A result that goes on: ``run`` sends notifications after the answer ``first``, until it is done or cancelled."""
 
     run: Callable[[], Awaitable[None]]
-    first: Mapping[str, Any] = MappingProxyType({})
+    first: Mapping[str, Any] | None = None
 
 
 class BadMessage(JobdError):
@@ -86,7 +85,7 @@ async def serve(call: Call, envelope: Envelope, methods: dict[str, Method]) -> t
     try:
         result = await _result(call, envelope, methods)
         if isinstance(result, Stream):
-            stream, result = result, result.first
+            stream, result = result, result.first or {}
         body: dict[str, Any] = {"result": result}
     except JobdError as error:
         body = {"error": error.to_wire()}

@@ -73,7 +73,10 @@ class Server:
 
     async def _client(self, stream: SocketStream) -> None:
         uid = peer_uid(stream)
-        await Connection(stream, uid, self._owner(uid), self._context, self._methods).run()
+        try:
+            await Connection(stream, uid, self._owner(uid), self._context, self._methods).run()
+        except Exception:  # noqa: BLE001 (a fault met while serving one client must not end the daemon: it is logged)
+            _log.exception("a client was dropped", uid=uid)
 
     def _owner(self, uid: int) -> Owner:
         own = os.getuid()

@@ -148,7 +148,7 @@ class Follower:
         """Nothing tells of the end of processes that are nobody's children here: their group is looked at."""
         if self.emptied.is_set():
             return
-        while group_alive(self.pid):
+        while group_alive(self.pid):  # noqa: ASYNC110 (nobody tells of a process group)
             await anyio.sleep(_LOOK_SELDOM)
         await self._reports.tell([FreedSeen(self._found.id, self._found.attempt)])
         self.emptied.set()

@@ -147,12 +147,15 @@ class Follower:
     def _next(self, connection: Connection) -> dict[str, Any]:
         """The next message; meanwhile a signal may ask for the job's end."""
         while not connection.pending:
-            ready: list[Any] = select.select([connection, self._interrupts], [], [])[0]
-            if self._interrupts in ready and self._interrupts.take():
+            ready = self._ready(connection)
+            if self._interrupts.fileno() in ready and self._interrupts.take():
                 self._end()
-            if connection in ready:
+            if connection.fileno() in ready:
                 break
         return connection.receive()
+
+    def _ready(self, connection: Connection) -> list[int]:
+        return select.select([connection.fileno(), self._interrupts.fileno()], [], [])[0]
 
     def _pass_on(self, params: dict[str, Any]) -> None:
         name, data = params["stream"], unwrap(params["data"])
