@@ -43,6 +43,9 @@ def launch(folder: Path) -> int:
             raise DrmCommunication(f"the keeper for {folder} did not come up (wait status {wait(pid)})")
     finally:
         os.close(reading)
+    stays = own_scope(pid, "jobd-keeper")
+    if stays is not None:
+        _log.warning("the keeper stays in the daemon's control group", keeper=folder.name, reason=stays)
     return pid
 
 
