@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import anyio
@@ -15,7 +15,7 @@ from jobd.inotify import MODIFIED, Inotify, Watch
 from jobd.model.ids import JobId
 
 _SETTLE = 0.5
-_REMOTE = 1.0
+_UNPUSHED = 1.0
 
 Source = CapturedFile | UserFile
 
@@ -60,7 +60,7 @@ async def follow_output(source: Source, offset: int, sink: Sink, end: End, inoti
     """Give what is there and what comes, until the end."""
     await end.begun()
     over = False
-    with _watching(source, inotify) as watch:
+    with _watching(source, inotify) as (watch, pushed):
 
         async def until_end() -> None:
             nonlocal over
@@ -75,18 +75,22 @@ async def follow_output(source: Source, offset: int, sink: Sink, end: End, inoti
                 offset = await drain(source, offset, sink)
                 if last:
                     return
-                with anyio.move_on_after(None if source.watchable else _REMOTE):
+                with anyio.move_on_after(None if pushed else _UNPUSHED):
                     await watch.wait()
 
 
 @contextmanager
-def _watching(source: Source, inotify: Inotify) -> Iterator[Watch]:
-    """A watch on the file; on a remote one it is only told of the end, and the file is looked at each second."""
-    try:
+def _watching(source: Source, inotify: Inotify) -> Iterator[tuple[Watch, bool]]:
+    """A watch on the file, and whether its growth is pushed.
+
+    A file on a remote path is looked at each second: putting a watch on it might hang. So is one that can't be watched,
+    since it is not there any more or no watch is left.
+    """
+    with ExitStack() as stack:
+        watch = None
         if source.watchable:
-            with inotify.watching(Path(os.fsdecode(source.path)), MODIFIED) as watch:
-                yield watch
-            return
-    except FileNotFoundError:
-        pass
-    yield Watch()
+            try:
+                watch = stack.enter_context(inotify.watching(Path(os.fsdecode(source.path)), MODIFIED))
+            except OSError:
+                watch = None
+        yield watch or Watch(), watch is not None
