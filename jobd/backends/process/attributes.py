@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Callable, Mapping
 
 import psutil
 
@@ -74,12 +75,14 @@ def time_limit(template: JobTemplate) -> float | None:
     """Seconds that a job may run: ``time_limit``, or DRMAA2's WALLCLOCK_TIME.
 
     Raises:
-        InvalidArgument: both are set and differ.
+        InvalidArgument: both are set and differ, or it is nothing that a job could run for.
     """
     raw = (template.resource_limits or {}).get(WALLCLOCK)
     if raw is None:
         return template.time_limit
-    seconds = parse_duration(raw) if isinstance(raw, str) else float(raw)
+    seconds = _read(WALLCLOCK, raw, parse_duration)
+    if not seconds > 0:
+        raise InvalidArgument(f"{WALLCLOCK} must be more than 0 seconds")
     if template.time_limit not in (None, seconds):
         raise InvalidArgument(f"time_limit and {WALLCLOCK} are both set, and differ")
     return seconds
@@ -111,8 +114,28 @@ def _known() -> list[str]:
 def _number(key: str, value: float | str) -> int:
     if value == "unlimited":
         return -1
-    if isinstance(value, str):
-        value = parse_size(value) if key in _SIZES else parse_duration(value)
-    if value < 0:
+    number = _read(key, value, _PARSERS[key])
+    # A limit is an unsigned 64-bit number, whose highest value is the kernel's word for unlimited.
+    if not 0 <= number < 2**63:
         raise InvalidArgument(f"{key} must be 0 or more, or unlimited")
-    return int(value)
+    return int(number)
+
+
+def _read(key: str, value: float | str, parse: Callable[[str], float]) -> float:
+    try:
+        return parse(value) if isinstance(value, str) else value
+    except InvalidArgument as error:
+        raise InvalidArgument(f"{key}: {error.message}", hint=error.hint) from error
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdecimal():
+        raise InvalidArgument(f"{text!r} is not a number")
+    return int(text)
+
+
+_PARSERS: Mapping[str, Callable[[str], float]] = {
+    **dict.fromkeys(_SIZES, parse_size),
+    **dict.fromkeys(_NUMBERS, _count),
+    **dict.fromkeys(_DURATIONS, parse_duration),
+}

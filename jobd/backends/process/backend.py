@@ -236,7 +236,7 @@ class ProcessBackend:
             raise NotFound(f"job {tasks.id} has no attempt {attempt}", jobs=[str(tasks.id)])
         found = await self._files(job, tasks, attempt)
         target = found.stdout if stream == "stdout" else found.stderr
-        if target is None:
+        if target is None or target.path == b"/dev/null":
             return None
         if target.captured:
             return CapturedFile(target.path)

@@ -1,22 +1,26 @@
-"""Bounded reads from a file: a chunk from an offset, and where its last lines begin. Standard library, blocking."""
+"""Bounded reads from a file: a chunk from an offset, and where its last lines begin. Standard library only.
+
+Blocking: called by threads for jobd's own files, by a process of its own for a user's.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
+import stat
 
 CHUNK = 256 * 1024
 _BLOCK = 64 * 1024
 
 
 def read_chunk(path: bytes, offset: int) -> bytes:
-    """Up to a chunk of a file from an offset; nothing where there is no file yet. Blocking."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except FileNotFoundError:
+    """Up to a chunk of a file from an offset; nothing where there is no file yet.
+
+    Raises:
+        OSError: it can't be read, or is no plain file.
+    """
+    descriptor = _open(path)
+    if descriptor is None:
         return b""
     try:
         return os.pread(descriptor, CHUNK, offset)
@@ -25,26 +29,41 @@ def read_chunk(path: bytes, offset: int) -> bytes:
 
 
 def tail_offset(path: bytes, lines: int) -> int:
-    """Where the last lines of a file begin, found backwards block by block, however long a line is. Blocking."""
-    try:
-        with open(path, "rb") as file:
-            end = file.seek(0, os.SEEK_END)
-            return _backwards(file.seek, file.read, end, lines)
-    except FileNotFoundError:
+    """Where the last lines of a file begin, found backwards block by block, however long a line is.
+
+    Raises:
+        OSError: it can't be read, or is no plain file.
+    """
+    descriptor = _open(path)
+    if descriptor is None:
         return 0
+    try:
+        return _backwards(descriptor, os.fstat(descriptor).st_size, lines)
+    finally:
+        os.close(descriptor)
 
 
-def _backwards(seek: Callable[[int], int], read: Callable[[int], bytes], end: int, lines: int) -> int:
+def _open(path: bytes) -> int | None:
+    """None where there is no file yet. What is read from a FIFO or a terminal would be missed by somebody else."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.ESPIPE, "it is no plain file")
+
+
+def _backwards(descriptor: int, end: int, lines: int) -> int:
     if lines == 0 or end == 0:
         return end
-    seek(end - 1)
     # A newline at the very end closes the last line, it does not begin another.
-    wanted = lines + 1 if read(1) == b"\n" else lines
+    wanted = lines + 1 if os.pread(descriptor, 1, end - 1) == b"\n" else lines
     position = end
     while position > 0:
         start = max(0, position - _BLOCK)
-        seek(start)
-        block = read(position - start)
+        block = os.pread(descriptor, position - start, start)
         count = block.count(b"\n")
         if count >= wanted:
             return start + _nth_last(block, wanted) + 1

@@ -41,7 +41,8 @@ def files_of(state_dir: Path, job: Job, task: int, attempt: int, account: Accoun
     """The paths of an attempt. Pure."""
     template = job.template
     home = account.home
-    cwd = os.path.join(home, _replaced(template.working_directory, home, home, task)) or home
+    folder_named = _replaced(template.working_directory, home, home, task)
+    cwd = os.path.join(home, folder_named) if folder_named else home
     stem = f"{task}.{attempt}" if task else str(attempt)
     folder = job_folder(state_dir, job.id)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import anyio
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
+from anyio.lowlevel import checkpoint
 
 from jobd.backends.base import EndedSeen, FreedSeen, Observation
 from jobd.backends.process.aftermath import Aftermath, Mine, granted_to
@@ -210,6 +211,7 @@ class Keepers:
         except (OSError, JobdError) as error:
             self.current = self._next_name()
             raise DrmCommunication(f"no keeper could be started: {error}") from error
+        await checkpoint()  # a daemon that stops meanwhile starts nothing more; the keeper ends by itself
         link = self._connected_to(name)
         link.expected = frozenset()
         return link

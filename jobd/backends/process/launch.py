@@ -8,9 +8,14 @@ import signal
 import sys
 from pathlib import Path
 
+import structlog
+
 from jobd.descriptors import restore_limit
 from jobd.model.errors import DrmCommunication
 from jobd.paths import ensure_private_folder
+from jobd.scope import own_scope
+
+_log = structlog.get_logger(__name__)
 
 _READY = b"ready\n"
 _READY_WITHIN = 30_000
@@ -38,6 +43,9 @@ def launch(folder: Path) -> int:
             raise DrmCommunication(f"the keeper for {folder} did not come up (wait status {wait(pid)})")
     finally:
         os.close(reading)
+    stays = own_scope(pid, "jobd-keeper")
+    if stays is not None:
+        _log.warning("the keeper stays in the daemon's control group", keeper=folder.name, reason=stays)
     return pid
 
 

@@ -12,6 +12,8 @@ import select
 import stat
 import time
 
+from jobd.backends.process.interpreters import interpreter
+
 LOCAL = frozenset(
     "ext2 ext3 ext4 xfs btrfs tmpfs ramfs rootfs overlay zfs f2fs bcachefs devtmpfs squashfs erofs jfs reiserfs nilfs2 "
     "iso9660 udf vfat exfat ntfs3 hfsplus".split()
@@ -88,13 +90,13 @@ class Locality:
 
     def program(self, name: bytes, search: bytes, cwd: bytes) -> bytes | None:
         """The path of a program, looked up as execvp(3) does; None where that leaves local folders or finds nothing."""
-        if b"/" in name:
-            path = os.path.join(cwd, name)
-            return path if self._executable(path) else None
-        known = self._programs.get((name, search))
+        key = (os.path.join(cwd, name), b"") if b"/" in name else (name, search)
+        known = self._programs.get(key)
         if known is None or known[0] < time.monotonic():
-            known = (time.monotonic() + _FRESH, self._search(name, search))
-            self._programs[name, search] = known
+            found = self._search(name, search) if key[1] else key[0]
+            plain = found is not None and self._executable(found) and self._plain(found)
+            known = (time.monotonic() + _FRESH, found if plain else None)
+            self._programs[key] = known
         return known[1]
 
     def _search(self, name: bytes, search: bytes) -> bytes | None:
@@ -109,6 +111,14 @@ class Locality:
     def _may_look(self, folder: bytes) -> bool:
         """Whether a folder is local, or certainly not there."""
         return self._walk(folder) is not None
+
+    def _plain(self, program: bytes) -> bool:
+        """Whether the kernel finds everything else that it needs to execute it on local ground, too."""
+        try:
+            needed = interpreter(program)
+        except OSError:
+            return False
+        return needed == b"" or (needed is not None and self._kind(needed) == stat.S_IFREG)
 
     def _executable(self, path: bytes) -> bool:
         return self._kind(path) == stat.S_IFREG and os.access(path, os.X_OK)

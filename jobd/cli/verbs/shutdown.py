@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from jobd.cli.connection import Connection, Daemon, Lost
+import os
+import select
+
+from jobd.cli.connection import Daemon, Lost
 from jobd.cli.options import Parser
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from jobd.cli.connection import Connection
 
 
 def main(words: list[str]) -> int:
@@ -11,20 +18,21 @@ def main(words: list[str]) -> int:
     parser = Parser("shutdown", "Stop the daemon; jobs run on.")
     parser.add_argument("--terminate-jobs", action="store_true", help="end all jobs first")
     options = parser.parse_args(words)
-    daemon = Daemon(options, autostart=False)
-    connection = daemon.connect()
+    connection = Daemon(options, autostart=False).connect()
+    # Taken before it is told: the pid may be another's by the time it has stopped.
+    daemon = os.pidfd_open(connection.peer_pid())
     try:
-        number = connection.send("shutdown", {"terminate_jobs": options.terminate_jobs})
-        connection.result_of(number)
-        _until_gone(connection)
+        connection.result_of(connection.send("shutdown", {"terminate_jobs": options.terminate_jobs}))
+        _until_closed(connection)
     except Lost:
-        return 0
+        select.select([daemon], [], [])
     finally:
+        os.close(daemon)
         connection.close()
     return 0
 
 
-def _until_gone(connection: Connection) -> None:
-    """The daemon hangs up when it is gone, which ends this by ``Lost``."""
+def _until_closed(connection: Connection) -> None:
+    """The daemon hangs up when it stops, which ends this by ``Lost``."""
     while True:
         connection.receive()
