@@ -12,10 +12,16 @@ MAX_GREETING = 64 * 1024
 
 
 class LineBuffer:
-    """Cuts a stream into lines. Bytes of an unfinished line are kept, up to ``limit``."""
+    """Cuts a stream into lines. Bytes of an unfinished line are kept, up to a limit.
 
-    def __init__(self, limit: int = MAX_FRAME) -> None:
-        self.limit = limit
+    Args:
+        limit: the longest line.
+        first: the longest first line, where a stranger is not to have as much.
+    """
+
+    def __init__(self, limit: int = MAX_FRAME, first: int | None = None) -> None:
+        self._limit = limit
+        self._first = first
         self._rest = bytearray()
         self._searched = 0
 
@@ -30,17 +36,19 @@ class LineBuffer:
         cut = self._rest.rfind(b"\n", self._searched)
         if cut < 0:
             self._searched = len(self._rest)
-            self._check(len(self._rest))
+            self._check(len(self._rest), self._first or self._limit)
             return []
         lines = bytes(self._rest[:cut]).split(b"\n")
         del self._rest[: cut + 1]
         self._searched = len(self._rest)
-        self._check(max(map(len, lines)))
-        self._check(len(self._rest))
+        if self._first is not None:
+            self._check(len(lines[0]), self._first)
+            self._first = None
+        self._check(max(len(self._rest), *map(len, lines)), self._limit)
         return lines
 
-    def _check(self, length: int) -> None:
-        if length > self.limit:
+    def _check(self, length: int, limit: int) -> None:
+        if length > limit:
             self._rest.clear()
             self._searched = 0
-            raise FrameTooLong(f"a message may be {self.limit} bytes long", hint="split it into several requests")
+            raise FrameTooLong(f"a message may be {limit} bytes long", hint="split it into several requests")

@@ -47,7 +47,7 @@ class Connection:
         self._context = context
         self._methods = methods
         self._outbox = Outbox(stream)
-        self._lines = LineBuffer(MAX_GREETING)
+        self._lines = LineBuffer(MAX_FRAME, first=MAX_GREETING)
         self._greeted = False
         self._running: dict[int | str, anyio.CancelScope] = {}
         self._limit = anyio.CapacityLimiter(_MOST_REQUESTS)
@@ -110,7 +110,6 @@ class Connection:
             await self._refuse(envelope.id, DeniedByDrms("this daemon serves only its own user and root"))
             return False
         self._greeted = True
-        self._lines.limit = MAX_FRAME
         answer, _ = await serve(self._call(envelope), envelope, self._methods)
         await self._outbox.send(answer)
         return True

@@ -33,3 +33,13 @@ def test_an_unfinished_line_waits() -> None:
     buffer = LineBuffer()
     assert buffer.feed(b"half") == []
     assert buffer.feed(b" a line\nrest") == [b"half a line"]
+
+
+def test_a_long_line_may_follow_a_short_greeting_in_one_piece() -> None:
+    assert LineBuffer(20, first=5).feed(b"hello\n" + b"x" * 20 + b"\n") == [b"hello", b"x" * 20]
+
+
+@pytest.mark.parametrize("stream", [b"x" * 6, b"x" * 6 + b"\n"])
+def test_a_long_greeting_is_refused(stream: bytes) -> None:
+    with pytest.raises(FrameTooLong):
+        LineBuffer(20, first=5).feed(stream)
