@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 from weakref import WeakSet
 
@@ -72,9 +73,9 @@ class Link:
             DrmCommunication: no daemon is there, or it does not answer within a few seconds.
             DeniedByDrms: the socket, or the daemon, is for others.
         """
-        self._dialer.start_wanted = True
         deadline = anyio.current_time() + min(ANSWERS_WITHIN, self._dialer.patience)
-        self._adopt(await self._dialer.dial(deadline, comes_back=False))
+        with self._newcomer(True):
+            self._adopt(await self._dialer.dial(deadline, comes_back=False))
 
     async def call(
         self,
@@ -160,9 +161,7 @@ class Link:
             InvalidSession: the client is closed.
         """
         self._require_open()
-        if fresh:
-            self._dialer.start_wanted = True
-        with anyio.CancelScope() as scope:
+        with self._newcomer(fresh), anyio.CancelScope() as scope:
             self._scopes.add(scope)
             try:
                 channel = await self._dialer.dial(deadline, comes_back=True)
@@ -188,16 +187,24 @@ class Link:
             await stream.aclose()
 
     async def _connection(self, deadline: float, *, fresh: bool) -> Connection:
-        if fresh:
-            self._dialer.start_wanted = True
         while True:
             self._require_open()
             found = self._with_room()
             if found is not None:
                 return found
-            async with self._dialling:
-                if self._with_room() is None:
-                    self._adopt(await self.dial(deadline, fresh=False))
+            with self._newcomer(fresh):
+                async with self._dialling:
+                    if self._with_room() is None:
+                        self._adopt(await self.dial(deadline, fresh=False))
+
+    @contextmanager
+    def _newcomer(self, fresh: bool) -> Iterator[None]:
+        """Count one that asks for something new for as long as it waits for a connection."""
+        self._dialer.newcomers += fresh
+        try:
+            yield
+        finally:
+            self._dialer.newcomers -= fresh
 
     def _with_room(self) -> Connection | None:
         return next((connection for connection in self._connections if connection.has_room), None)

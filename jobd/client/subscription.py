@@ -99,6 +99,8 @@ class Subscription(AsyncIterator[Item]):
     async def _fill(self) -> None:
         """Read once; where the connection is lost, the next call makes another."""
         channel = await self._begin()
+        if self._items or self._ended:
+            return  # they came together with the answer
         try:
             received = await channel.receive()
         except Disconnected as error:

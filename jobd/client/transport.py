@@ -112,9 +112,9 @@ class Dialer:
 
     def __init__(self, place: paths.Place, program: str, *, may_start: bool, patience: float) -> None:
         self.patience = patience
-        self.start_wanted = False
-        """Something new asks for the daemon, so that it may be started. What only resumes waits for it to come back:
-        else ``jobd shutdown`` would be undone by the first client that waits for a job."""
+        self.newcomers = 0
+        """How many that ask for something new wait for a connection: for them the daemon may be started. What only
+        resumes waits for it to come back: else ``jobd shutdown`` would be undone by whoever waits for a job."""
         self._place = place
         self._program = program
         self._may_start = may_start and place.autostart
@@ -135,7 +135,7 @@ class Dialer:
                 return await self._try()
             except Disconnected as error:
                 failure = error
-            if self.start_wanted and self._may_start and not started:
+            if self.newcomers and self._may_start and not started:
                 started = True
                 await self._start()
                 deadline = max(deadline, anyio.current_time() + STARTS_WITHIN)
@@ -161,7 +161,6 @@ class Dialer:
         except BaseException:
             await channel.aclose()
             raise
-        self.start_wanted = False
         return channel
 
     async def _open(self) -> Channel:

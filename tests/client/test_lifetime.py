@@ -78,9 +78,11 @@ async def test_what_is_raised_inside_comes_out_as_it_is(tmp_path: Path) -> None:
 async def test_a_cancelled_client_closes_its_connections(tmp_path: Path) -> None:
     async with fake_daemon(tmp_path) as daemon:
         with anyio.CancelScope() as scope:
-            async with jobd.connect(daemon.path) as client, client.events() as _:
-                scope.cancel()
-                await anyio.sleep_forever()
+            async with jobd.connect(daemon.path) as client, anyio.create_task_group() as tasks:
+                tasks.start_soon(subscribe, daemon)
+                async with client.events():
+                    scope.cancel()
+                    await anyio.sleep_forever()
         assert scope.cancelled_caught
         for peer in daemon.peers:
             await peer.gone.wait()

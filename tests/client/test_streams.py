@@ -121,16 +121,25 @@ async def test_entering_a_stream_begins_it(tmp_path: Path) -> None:
 
 async def test_an_interrupted_read_loses_nothing(tmp_path: Path) -> None:
     async with fake_daemon(tmp_path) as daemon, jobd.connect(daemon.path) as client:
-        events = client.events(since=0)
+        asked: list[tuple[Peer, Message]] = []
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(anext, events)
-            peer, request = await daemon.next("events")
-            await peer.answer(request, {"since": 0})
+            tasks.start_soon(begin, daemon, asked)
+            events = await client.events(since=0).__aenter__()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(events.__anext__)
             await anyio.wait_all_tasks_blocked()
             tasks.cancel_scope.cancel()
-        await send_events(peer, request, 1, 2)
+        await send_events(*asked[0], 1, 2)
         assert numbers([await anext(events), await anext(events)]) == [1, 2]
         await events.aclose()
+    assert len(daemon.peers) == 2
+
+
+async def begin(daemon: FakeDaemon, asked: list[tuple[Peer, Message]]) -> None:
+    """Answer the next ``events``, and keep it."""
+    peer, request = await daemon.next("events")
+    await peer.answer(request, {"since": 0})
+    asked.append((peer, request))
 
 
 async def test_the_error_of_a_stream_is_raised_where_it_is_read(tmp_path: Path) -> None:

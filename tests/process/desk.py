@@ -214,6 +214,12 @@ class Daemon:
             while any(link.known for link in self.backend._keepers.links.values()):
                 await anyio.lowlevel.checkpoint()
 
+    async def followed(self, count: int) -> None:
+        """Wait until so many jobs are followed without a keeper."""
+        with anyio.fail_after(PATIENCE):
+            while len(self.backend._aftermath.followers) != count:
+                await anyio.sleep(0.01)
+
     async def output(self, id: JobId, stream: str = "stdout", offset: int = 0, *, follow: bool = False) -> bytes:
         data = bytearray()
 

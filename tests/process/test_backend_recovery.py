@@ -115,7 +115,7 @@ async def test_a_followed_job_obeys(desk: Desk) -> None:
         id = daemon.run("sh", "-c", "setsid sleep 300 & trap 'exit 4' USR1; while :; do sleep 0.05; done")
         pid = await desk.running(id)
         await kill(daemon.keeper())
-        await followed(daemon.backend, 1)
+        await daemon.followed(1)
         await daemon.backend.suspend(id)
         assert desk.tasks(id).state is JobState.SUSPENDED
         await daemon.backend.resume(id)
@@ -143,7 +143,7 @@ async def test_what_a_followed_job_leaves_is_ended(desk: Desk, tmp_path: Path) -
         id = daemon.run("sh", "-c", script)
         await desk.running(id)
         await kill(daemon.keeper())
-        await followed(daemon.backend, 1)
+        await daemon.followed(1)
         (tmp_path / "go").touch()
         await desk.end_of(id)
         await daemon.backend.tree_gone(desk.job(id), desk.tasks(id))
@@ -340,10 +340,3 @@ def processes_of(id: JobId) -> list[int]:
         if f"JOBD_TOKEN={token(id)}".encode() in entries:
             found.append(int(name))
     return found
-
-
-async def followed(backend: object, count: int) -> None:
-    """Wait until so many jobs are followed."""
-    with anyio.fail_after(10):
-        while len(backend._aftermath.followers) != count:  # type: ignore[attr-defined]
-            await anyio.sleep(0.01)

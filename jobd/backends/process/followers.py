@@ -17,7 +17,7 @@ from jobd.backends.process.attributes import time_limit
 from jobd.backends.process.exits import how_it_ended
 from jobd.backends.process.keeper.journal import FILE
 from jobd.backends.process.keeper.reaping import group_alive
-from jobd.backends.process.keeper.tree import Process, catches, descendants, has_token, look, send
+from jobd.backends.process.keeper.tree import Process, catches, descendants, has_token, look, send, stop_harder
 from jobd.backends.process.recovery import Found, still_runs
 from jobd.backends.process.reports import Reports
 from jobd.crashpoint import crash_point
@@ -31,11 +31,11 @@ GRACE = 10.0
 """Seconds from TERM to KILL where nobody said otherwise."""
 
 _LOOK = 0.05
+_POLITE = 0.15
 _LOOK_SELDOM = 0.2
 _LEFT_ALONE = 2.0
 _GIVE_UP = 10.0
 _PATIENCE = 5.0
-_STOPPED = ("T", "t")
 _NOBODY = -1
 _UNKNOWN = "Its keeper died, and the kernel told nobody else how it ended."
 
@@ -236,20 +236,20 @@ class Follower:
         """
         for process in await anyio.to_thread.run_sync(self.tree):
             send(process, signal.SIGTSTP if catches(process.pid, signal.SIGTSTP) else signal.SIGSTOP, _NOBODY)
+        await anyio.sleep(_POLITE)
         await self._until_stopped()
         self._clock.stop()
         await self._reports.tell([StoppedSeen(self._found.id, self._found.attempt)])
 
     async def _until_stopped(self) -> None:
         until = time.monotonic() + _PATIENCE
-        while others := await anyio.to_thread.run_sync(self._not_stopped):
+        while running := await anyio.to_thread.run_sync(self._stop_harder):
             if time.monotonic() > until:
-                raise InvalidState(f"process {others[0].pid} does not stop", jobs=[str(self._found.id)])
+                raise InvalidState(f"process {running[0].pid} does not stop", jobs=[str(self._found.id)])
             await anyio.sleep(_LOOK)
-            _signal(others, [signal.SIGSTOP])
 
-    def _not_stopped(self) -> list[Process]:
-        return [process for process in self.tree() if process.state not in _STOPPED]
+    def _stop_harder(self) -> list[Process]:
+        return stop_harder(self.tree(), _NOBODY)
 
     async def resume(self) -> None:
         """Let the tree go on and report it."""

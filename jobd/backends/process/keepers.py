@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
 from anyio.lowlevel import checkpoint
@@ -212,6 +213,8 @@ class Keepers:
             self.current = self._next_name()
             raise DrmCommunication(f"no keeper could be started: {error}") from error
         await checkpoint()  # a daemon that stops meanwhile starts nothing more; the keeper ends by itself
+        # A thread is not interrupted: the daemon may have begun to stop meanwhile.
+        await anyio.lowlevel.checkpoint_if_cancelled()
         link = self._connected_to(name)
         link.expected = frozenset()
         return link

@@ -8,7 +8,7 @@ import time
 from jobd.backends.process.keeper import ending, records
 from jobd.backends.process.keeper.job import ENDED, GRANTED, Job
 from jobd.backends.process.keeper.state import State
-from jobd.backends.process.keeper.tree import catches, send
+from jobd.backends.process.keeper.tree import STOPPED, catches, send, stop_harder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 _POLITE = 0.15
 _AGAIN = 0.05
 _GIVE_UP = 5.0
-_STOPPED = ("T", "t")
 
 
 class Control:
@@ -63,7 +62,8 @@ class Control:
 
     def _until_stopped(self, job: Job, message: dict[str, Any], began: float, patience: float) -> None:
         def check(now: float) -> None:
-            running = [one for one in ending.processes(self._state, job) if one.state not in _STOPPED]
+            found = ending.processes(self._state, job)
+            running = [one for one in found if one.state not in STOPPED]
             if not job.active:
                 self._refuse(message, "it has ended", "ESRCH")
             elif not running and job.stopped:
@@ -72,11 +72,10 @@ class Control:
                 self._refuse(message, f"process {running[0].pid if running else job.pid} does not stop", "EBUSY")
             else:
                 if now - began >= _POLITE:
-                    for process in running:
-                        send(process, signal.SIGSTOP, self._state.pid)
+                    stop_harder(found, self._state.pid)
                 self._state.at(now + _AGAIN, check)
 
-        running = any(one.state not in _STOPPED for one in ending.processes(self._state, job))
+        running = any(one.state not in STOPPED for one in ending.processes(self._state, job))
         self._state.at(began + (patience if running else 0.0), check)
 
     def resume(self, message: dict[str, Any]) -> None:

@@ -13,6 +13,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container
 
+STOPPED = ("T", "t")
+"""The states of a process that is stopped, by a signal or by a debugger."""
+
 
 class Process:
     """A process as it was seen: pid, parent, session, state letter and start tick (proc_pid_stat(5))."""
@@ -116,6 +119,22 @@ def send(process: Process, number: int, keeper: int) -> None:
             os.close(descriptor)
     except ProcessLookupError:
         pass
+
+
+def stop_harder(found: list[Process], keeper: int) -> list[Process]:
+    """Stop what is not stopped yet of a tree; which processes those were.
+
+    A parent in vfork(2) waits uninterruptibly (state D) for its child's exec, and takes no stop before that. A child of
+    such a one that was stopped in between is let go on, and stopped the next time.
+    """
+    running = [process for process in found if process.state not in STOPPED]
+    waiting = {process.pid for process in running if process.state == "D"}
+    for process in found:
+        if process.state not in STOPPED:
+            send(process, signal.SIGSTOP, keeper)
+        elif process.parent in waiting:
+            send(process, signal.SIGCONT, keeper)
+    return running
 
 
 def catches(pid: int, number: int) -> bool:
