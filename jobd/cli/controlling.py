@@ -18,7 +18,7 @@ def control(method: str, words: list[str], description: str) -> int:
     """A verb that takes nothing but jobs."""
     parser = Parser(method, description)
     add_selection(parser)
-    options = parser.parse_args(words)
+    options = parser.parse_intermixed_args(words)
     return act(method, options, {})
 
 

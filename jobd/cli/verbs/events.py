@@ -21,7 +21,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("-f", "--follow", action="store_true", help="go on; without --since begin now")
     parser.add_argument("--since", type=int, metavar="SEQ", help="after this number (0: all that is kept)")
     parser.add_argument("--job", metavar="ID", help="of one job only")
-    options = parser.parse_args(words)
+    options = parser.parse_intermixed_args(words)
     since = options.since if options.since is not None or options.follow else 0
     _follow(Daemon(options), {"since": since, "follow": options.follow, "job": options.job}, as_json=options.json)
     return 0

@@ -11,7 +11,7 @@ def main(words: list[str]) -> int:
     """Why jobs are not running, or why and how they ended."""
     parser = Parser("explain", "Why a job is not running, or why and how it ended.")
     add_selection(parser)
-    options = parser.parse_args(words)
+    options = parser.parse_intermixed_args(words)
     jobs = Daemon(options).request("explain", {"selection": selection(options)})["jobs"]
     if options.json:
         print_json({"jobs": jobs})

@@ -34,7 +34,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--since", metavar="TIME", help="submitted since then")
     parser.add_argument("--sort", metavar="FIELD", help="by this field")
     parser.add_argument("-o", "--columns", metavar="COLS", help="fields to show, separated by commas")
-    options = parser.parse_args(words)
+    options = parser.parse_intermixed_args(words)
     if options.limit < 0:
         raise InvalidArgument("--limit must be 0 or more")
     jobs = Daemon(options).request("list", _params(options))["jobs"]

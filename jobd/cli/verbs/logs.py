@@ -26,7 +26,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--stderr", action="store_true", help="only this stream")
     parser.add_argument("-n", "--lines", type=int, metavar="LINES", help="only the last lines")
     parser.add_argument("--attempt", type=int, metavar="N", help="of an earlier attempt")
-    options = parser.parse_args(words)
+    options = parser.parse_intermixed_args(words)
     streams = [name for name in ("stdout", "stderr") if getattr(options, name)] or ["stdout", "stderr"]
     params: dict[str, Any] = {
         "job": options.id,

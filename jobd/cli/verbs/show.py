@@ -11,7 +11,7 @@ def main(words: list[str]) -> int:
     """Everything about jobs."""
     parser = Parser("show", "Everything about jobs: info, template, attempts, events, files.")
     add_selection(parser)
-    options = parser.parse_args(words)
+    options = parser.parse_intermixed_args(words)
     jobs = Daemon(options).request("show", {"selection": selection(options)})["jobs"]
     if options.json:
         print_json({"jobs": jobs})

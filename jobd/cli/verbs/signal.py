@@ -12,7 +12,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("signal", metavar="SIG", help="a name such as USR1, in any case, or a number")
     add_selection(parser)
     parser.add_argument("--leader", action="store_true", help="only the leader gets it")
-    options = parser.parse_args(_without_dash(words))
+    options = parser.parse_intermixed_args(_without_dash(words))
     return act("signal", options, {"signal": options.signal, "leader": options.leader})
 
 

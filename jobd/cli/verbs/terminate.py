@@ -13,5 +13,5 @@ def main(words: list[str]) -> int:
     add_selection(parser)
     parser.add_argument("--grace", metavar="S", default="10", help="seconds between TERM and KILL (10)")
     parser.add_argument("--now", action="store_true", help="KILL at once")
-    options = parser.parse_args(words)
+    options = parser.parse_intermixed_args(words)
     return act("terminate", options, {"grace": 0.0 if options.now else parse_duration(options.grace)})

@@ -20,7 +20,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--for", dest="goal", metavar="terminated|started|STATE", default="terminated")
     parser.add_argument("--any", action="store_true", help="until one of the jobs is there")
     parser.add_argument("--timeout", metavar="S", help="seconds; 0 asks and returns")
-    options = parser.parse_args(words)
+    options = parser.parse_intermixed_args(words)
     params = {
         "selection": selection(options),
         "for": options.goal,
