@@ -241,12 +241,17 @@ class Bookkeeper:
             return entry.job, list(entry.runs)
         return await self.store.find(id.job)
 
-    async def wait(self, ids: Sequence[JobId], goal: Goal, *, any_of: bool) -> dict[JobId, tuple[Job, Tasks]]:
+    async def wait(
+        self, ids: Sequence[JobId], goal: Goal, *, any_of: bool, timeout: float | None = None
+    ) -> dict[JobId, tuple[Job, Tasks]]:
         """Wait until all the jobs, or any of them, come to a goal; those that did, as they stood then.
 
         Registered in the same step that looks, so that nothing falls between. Cancellation forgets the waiter.
 
+        ``timeout`` is in seconds, and begins once it is known where they all stand.
+
         Raises:
+            TimeoutError: it did not come in time.
             InvalidState: it can't come any more.
         """
         waiter = Waiter(ids, goal, any_of=any_of)
@@ -255,7 +260,7 @@ class Bookkeeper:
             absent = [id for id in ids if not self._look(waiter, id)]
             for id in absent:
                 await self._look_up(waiter, id)
-            return await waiter.result()
+            return await waiter.result(timeout)
         finally:
             self.waiters.remove(waiter, ids)
 

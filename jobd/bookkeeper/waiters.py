@@ -98,13 +98,17 @@ class Waiter:
         """Whether the answer is known."""
         return self._settled.is_set()
 
-    async def result(self) -> dict[JobId, tuple[Job, Tasks]]:
-        """What was reached.
+    async def result(self, timeout: float | None = None) -> dict[JobId, tuple[Job, Tasks]]:
+        """What was reached. ``timeout`` is in seconds, None for ever; 0 asks whether it is so already.
 
         Raises:
+            TimeoutError: it did not come in time.
             InvalidState: it can't come any more.
         """
-        await self._settled.wait()
+        # Where it is so already nothing is awaited: with no time left that would be a Timeout.
+        if not self.settled:
+            with anyio.fail_after(timeout):
+                await self._settled.wait()
         if self.impossible and not (self.any_of and self.reached):
             names = ", ".join(map(str, self.impossible))
             raise InvalidState(f"job {names} can't come to that any more", jobs=map(str, self.impossible))

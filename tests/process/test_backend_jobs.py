@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,15 @@ from tests.helpers.needs import needs_root
 from tests.process.desk import Desk, alive, gone
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def nobodys() -> Iterator[Path]:
+    """A folder of the user nobody, that he can reach: pytest's own can't be."""
+    folder = Path(tempfile.mkdtemp(prefix="jobd-", dir="/tmp"))
+    shutil.chown(folder, 65534, 65534)
+    yield folder
+    shutil.rmtree(folder)
 
 
 async def test_output_and_exit_status_of_a_job(desk: Desk) -> None:
@@ -294,11 +304,7 @@ async def test_a_program_in_a_script_with_an_interpreter_that_hangs_holds_up_nob
 
 
 @needs_root
-async def test_root_starts_a_job_as_its_owner(desk: Desk, tmp_path: Path) -> None:
-    tmp_path.chmod(0o700)
-    shutil.chown(tmp_path, 65534, 65534)
-    for parent in tmp_path.parents[:3]:
-        parent.chmod(0o755)
+async def test_root_starts_a_job_as_its_owner(desk: Desk, nobodys: Path) -> None:
     nobody = Owner(65534, "nobody")
     async with desk.daemon() as daemon:
         id = daemon.run(
@@ -306,12 +312,12 @@ async def test_root_starts_a_job_as_its_owner(desk: Desk, tmp_path: Path) -> Non
             "-c",
             "id -u; id -G; echo x >> /dev/stdout",
             owner=nobody,
-            working_directory=str(tmp_path),
+            working_directory=str(nobodys),
             error_path="err",
         )
         assert (await desk.end_of(id)).outcome == Exited(0)
         assert (await daemon.output(id)).split() == [b"65534", b"65534", b"x"]
-        assert (tmp_path / "err").stat().st_uid == 65534
+        assert (nobodys / "err").stat().st_uid == 65534
 
 
 @needs_root

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import anyio
-
 from jobd.bookkeeper.waiters import parse_goal
 from jobd.model.errors import Timeout
 from jobd.model.ids import JobId
@@ -33,11 +31,10 @@ async def wait(call: Call, params: WaitParams) -> dict[str, Any]:
     """
     goal = parse_goal(params.goal)
     ids: list[JobId] = [found.tasks.id for found in await select(call, params.selection)]
-    waiting = call.context.bookkeeper.wait(ids, goal, any_of=params.any)
-    with anyio.move_on_after(params.timeout) as scope:
-        reached = await waiting
-    if scope.cancelled_caught:
-        raise Timeout(f"not {params.goal} within {params.timeout:g} s", jobs=map(str, ids))
+    try:
+        reached = await call.context.bookkeeper.wait(ids, goal, any_of=params.any, timeout=params.timeout)
+    except TimeoutError as error:
+        raise Timeout(f"not {params.goal} within {params.timeout:g} s", jobs=map(str, ids)) from error
     return {"jobs": [info_of(*reached[id]) for id in ids if id in reached]}
 
 
