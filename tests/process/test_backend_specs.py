@@ -34,7 +34,10 @@ def locality() -> Iterator[Locality]:
     mounts.close()
 
 
-def attempt(id: JobId = JobId(42), number: int = 1, **template: Any) -> Attempt:
+THE_JOB = JobId(42)
+
+
+def attempt(id: JobId = THE_JOB, number: int = 1, **template: Any) -> Attempt:
     template.setdefault("remote_command", "/bin/true")
     job = Job(
         id=id.job,
