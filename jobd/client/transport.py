@@ -29,9 +29,13 @@ _GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError
 
 
 class Disconnected(DrmCommunication):
-    """A connection ended, or there was none. What was under way may have been done or not. Not seen by callers."""
+    """A connection ended, or there was none. What was under way may have been done or not. Not seen by callers.
+
+    ``absent``: there is no socket; ``unserved``: nobody listens on it, so that no daemon runs.
+    """
 
     absent = False
+    unserved = False
 
 
 class Greeting(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,7 +139,7 @@ class Dialer:
                 return await self._try()
             except Disconnected as error:
                 failure = error
-            if self.newcomers and self._may_start and not started:
+            if failure.unserved and self.newcomers and self._may_start and not started:
                 started = True
                 await self._start()
                 deadline = max(deadline, anyio.current_time() + STARTS_WITHIN)
@@ -193,6 +197,7 @@ def _unreachable(place: paths.Place, error: OSError) -> DrmCommunication | Denie
         return OutOfResource(f"no connection to {place.socket}: {reason}", hint="close what is not needed")
     failure = Disconnected(f"no daemon answers at {place.socket}: {reason}", hint="start it with jobd serve")
     failure.absent = error.errno in (errno.ENOENT, errno.ENOTDIR)
+    failure.unserved = failure.absent or error.errno == errno.ECONNREFUSED
     return failure
 
 
