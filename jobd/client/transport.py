@@ -23,6 +23,7 @@ STARTS_WITHIN = 30.0
 """Seconds that a daemon which was just started may take until it listens."""
 
 _CHUNK = 256 * 1024
+_STEADY = 5.0
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 0.5
 _GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
@@ -204,7 +205,7 @@ def _unreachable(place: paths.Place, error: OSError) -> DrmCommunication | Denie
 class Patience:
     """How long one operation puts up with lost connections.
 
-    Its time starts with the first loss, and anew after a connection that lived longer than that: a wait may outlive any
+    Its time starts with the first loss, and anew after a connection that lived for some seconds: a wait may outlive any
     number of restarts, but a request on which the daemon dies each time comes to an end.
     """
 
@@ -231,7 +232,7 @@ class Patience:
             DrmCommunication: this has gone on for too long.
         """
         now = anyio.current_time()
-        if self._since == -math.inf or now - self._connected > self._seconds:
+        if self._since == -math.inf or now - self._connected > min(self._seconds, _STEADY):
             self._since = now
         if now > self.deadline:
             raise DrmCommunication("the connection to the daemon is lost again and again") from error

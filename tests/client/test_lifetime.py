@@ -231,7 +231,7 @@ async def test_the_environment_can_forbid_to_start_it(
     monkeypatch.setattr("jobd.client.transport.STARTS_WITHIN", 0.1)
     monkeypatch.setenv("JOBD_NO_AUTOSTART", variable)
     with pytest.raises(DrmCommunication):
-        async with jobd.connect(state_dir=tmp_path):
+        async with jobd.connect(state_dir=tmp_path, patience=0.1):
             pytest.fail("connected")
     assert len(started) == (0 if variable == "1" else 1)
 

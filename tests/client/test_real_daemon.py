@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 from collections import Counter
@@ -21,6 +22,7 @@ from jobd.model.states import JobState
 from jobd.model.template import RawBytes
 from tests.conftest import MakeDaemon
 from tests.helpers.daemon import Daemon
+from tests.typing import api
 
 pytestmark = pytest.mark.anyio
 
@@ -308,3 +310,9 @@ async def test_a_bad_configuration_is_said_to_whoever_would_start_it(
     with pytest.raises(DrmCommunication, match="nonsense"):
         async with jobd.connect(state_dir=daemon.state_dir, autostart=True):
             pytest.fail("connected")
+
+
+async def test_the_example_of_the_library_works(daemon: Daemon) -> None:
+    files = sorted(Path(jobd.__path__[0], "model").glob("*.py"))
+    sums = await api.main(daemon.socket, files)
+    assert sums == {file: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
