@@ -11,22 +11,40 @@ __version__ = "0.1.0"
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from jobd.client import Client, Job, JobSession, connect
+    from jobd.client import Capability, Client, Event, Job, JobSession, Truncated, connect
+    from jobd.model.errors import JobdError
     from jobd.model.info import JobInfo
     from jobd.model.states import JobState
     from jobd.model.template import JobTemplate
 
 _HOMES = {
+    "Capability": "jobd.client",
     "Client": "jobd.client",
+    "Event": "jobd.client",
     "Job": "jobd.client",
     "JobInfo": "jobd.model.info",
     "JobSession": "jobd.client",
     "JobState": "jobd.model.states",
     "JobTemplate": "jobd.model.template",
+    "JobdError": "jobd.model.errors",
+    "Truncated": "jobd.client",
     "connect": "jobd.client",
 }
 
-__all__ = ["Client", "Job", "JobInfo", "JobSession", "JobState", "JobTemplate", "__version__", "connect"]
+__all__ = [
+    "Capability",
+    "Client",
+    "Event",
+    "Job",
+    "JobInfo",
+    "JobSession",
+    "JobState",
+    "JobTemplate",
+    "JobdError",
+    "Truncated",
+    "__version__",
+    "connect",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -23,15 +23,20 @@ STARTS_WITHIN = 30.0
 """Seconds that a daemon which was just started may take until it listens."""
 
 _CHUNK = 256 * 1024
+_STEADY = 5.0
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 0.5
 _GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 
 class Disconnected(DrmCommunication):
-    """A connection ended, or there was none. What was under way may have been done or not. Not seen by callers."""
+    """A connection ended, or there was none. What was under way may have been done or not. Not seen by callers.
+
+    ``absent``: there is no socket; ``unserved``: nobody listens on it, so that no daemon runs.
+    """
 
     absent = False
+    unserved = False
 
 
 class Greeting(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,7 +140,7 @@ class Dialer:
                 return await self._try()
             except Disconnected as error:
                 failure = error
-            if self.newcomers and self._may_start and not started:
+            if failure.unserved and self.newcomers and self._may_start and not started:
                 started = True
                 await self._start()
                 deadline = max(deadline, anyio.current_time() + STARTS_WITHIN)
@@ -193,13 +198,14 @@ def _unreachable(place: paths.Place, error: OSError) -> DrmCommunication | Denie
         return OutOfResource(f"no connection to {place.socket}: {reason}", hint="close what is not needed")
     failure = Disconnected(f"no daemon answers at {place.socket}: {reason}", hint="start it with jobd serve")
     failure.absent = error.errno in (errno.ENOENT, errno.ENOTDIR)
+    failure.unserved = failure.absent or error.errno == errno.ECONNREFUSED
     return failure
 
 
 class Patience:
     """How long one operation puts up with lost connections.
 
-    Its time starts with the first loss, and anew after a connection that lived longer than that: a wait may outlive any
+    Its time starts with the first loss, and anew after a connection that lived for some seconds: a wait may outlive any
     number of restarts, but a request on which the daemon dies each time comes to an end.
     """
 
@@ -226,7 +232,7 @@ class Patience:
             DrmCommunication: this has gone on for too long.
         """
         now = anyio.current_time()
-        if self._since == -math.inf or now - self._connected > self._seconds:
+        if self._since == -math.inf or now - self._connected > min(self._seconds, _STEADY):
             self._since = now
         if now > self.deadline:
             raise DrmCommunication("the connection to the daemon is lost again and again") from error

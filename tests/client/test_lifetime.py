@@ -166,11 +166,16 @@ async def come_back(daemon: FakeDaemon) -> None:
     await daemon.start()
 
 
-async def test_a_connection_that_is_cut_in_the_greeting_is_tried_again(tmp_path: Path) -> None:
+async def test_a_connection_that_is_cut_in_the_greeting_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with fake_daemon(tmp_path) as daemon:
         daemon.cut_greetings = 2
-        async with jobd.connect(daemon.path):
+        starter = Starter(tmp_path / "nowhere")
+        monkeypatch.setattr("jobd.autostart.start", starter.start)
+        async with jobd.connect(daemon.path, autostart=True):
             assert len(daemon.greetings) == 3
+        assert starter.count == 0  # somebody listens there
 
 
 async def test_a_daemon_that_stays_away_is_given_up(tmp_path: Path) -> None:
@@ -213,7 +218,7 @@ async def test_a_daemon_that_is_not_there_is_started(tmp_path: Path, monkeypatch
         starter = Starter(tmp_path / "elsewhere")
         os.rename(daemon.path, starter.real)
         monkeypatch.setattr("jobd.autostart.start", starter.start)
-        async with jobd.connect(state_dir=tmp_path):
+        async with jobd.connect(state_dir=tmp_path, autostart=True):
             assert starter.count == 1
 
 
@@ -226,7 +231,7 @@ async def test_the_environment_can_forbid_to_start_it(
     monkeypatch.setattr("jobd.client.transport.STARTS_WITHIN", 0.1)
     monkeypatch.setenv("JOBD_NO_AUTOSTART", variable)
     with pytest.raises(DrmCommunication):
-        async with jobd.connect(state_dir=tmp_path):
+        async with jobd.connect(state_dir=tmp_path, patience=0.1):
             pytest.fail("connected")
     assert len(started) == (0 if variable == "1" else 1)
 
@@ -234,7 +239,10 @@ async def test_the_environment_can_forbid_to_start_it(
 async def test_what_only_resumes_does_not_start_it_and_what_is_new_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with fake_daemon(tmp_path) as daemon, jobd.connect(daemon.path, patience=0.5) as client:
+    async with (
+        fake_daemon(tmp_path) as daemon,
+        jobd.connect(daemon.path, patience=0.5, autostart=True) as client,
+    ):
         starter = Starter(tmp_path / "elsewhere")
         monkeypatch.setattr("jobd.autostart.start", starter.start)
         async with anyio.create_task_group() as tasks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -10,7 +11,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import anyio
 import pytest
 
 from jobd.backends.base import EndedSeen, RefusedSeen
@@ -23,8 +23,6 @@ from jobd.model.ids import JobId
 from jobd.model.job import Tasks
 from jobd.model.states import JobState
 from jobd.model.status import Active, Exited, NotStarted, Signalled, Unknown, Waiting
-
-pytestmark = pytest.mark.anyio
 
 BOOT = Boot("this", 1000.0)
 
@@ -52,90 +50,79 @@ def say(foster: subprocess.Popen[bytes], line: str) -> bytes:
     return foster.stdout.readline()
 
 
-async def ended(pid: int) -> tuple[int, range]:
+def ended(pid: int) -> tuple[int, range]:
     """A pidfd that says that the process has ended, and its start tick."""
     descriptor = os.pidfd_open(pid)
     seen = look(pid)
     assert seen is not None
-    with anyio.fail_after(10):
-        await anyio.wait_readable(descriptor)
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    assert poll.poll(10_000)
     return descriptor, range(seen.tick, seen.tick + 1)
 
 
 @pytest.mark.parametrize(("script", "outcome"), [("exit 7", Exited(7)), ("kill -9 $$", Signalled("SIGKILL"))])
-async def test_a_zombie_of_anothers_tells_how_it_ended(
-    foster: subprocess.Popen[bytes], script: str, outcome: object
-) -> None:
+def test_a_zombie_of_anothers_tells_how_it_ended(foster: subprocess.Popen[bytes], script: str, outcome: object) -> None:
     pid = int(say(foster, script))
-    descriptor, ticks = await ended(pid)
+    descriptor, ticks = ended(pid)
     assert how_it_ended(pid, descriptor, ticks)[0] == outcome
     os.close(descriptor)
 
 
-async def test_a_zombie_with_another_start_tick_tells_nothing(
+def test_a_zombie_with_another_start_tick_tells_nothing(
     foster: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exits, "_REAPED_WITHIN", 10)
     pid = int(say(foster, "exit 7"))
-    descriptor, ticks = await ended(pid)
+    descriptor, ticks = ended(pid)
     assert how_it_ended(pid, descriptor, range(ticks.start + 500, ticks.stop + 500))[0] == Unknown()
     os.close(descriptor)
 
 
-async def test_a_reaped_one_tells_it_by_its_pidfd_or_not_at_all(foster: subprocess.Popen[bytes]) -> None:
+def test_a_reaped_one_tells_it_by_its_pidfd_or_not_at_all(foster: subprocess.Popen[bytes]) -> None:
     pid = int(say(foster, "exit 7"))
-    descriptor, ticks = await ended(pid)
+    descriptor, ticks = ended(pid)
     assert say(foster, "reap") == b"done\n"
     version = tuple(map(int, os.uname().release.split("-")[0].split(".")[:2]))
     assert how_it_ended(pid, descriptor, ticks)[0] in ((Exited(7),) if version >= (6, 15) else (Exited(7), Unknown()))
     os.close(descriptor)
 
 
-async def test_a_child_tells_its_parent_with_usage() -> None:
+def test_a_child_tells_its_parent_with_usage() -> None:
     pid = os.posix_spawn("/bin/sh", ["sh", "-c", "exit 3"], {})
-    descriptor, ticks = await ended(pid)
+    descriptor, ticks = ended(pid)
     outcome, usage = how_it_ended(pid, descriptor, ticks)
     assert outcome == Exited(3)
     assert usage.user_time is not None and usage.max_rss
     os.close(descriptor)
 
 
-async def test_orphans_are_reaped_and_the_status_of_a_command_is_never_stolen() -> None:
+def test_orphans_are_reaped_and_the_status_of_a_command_is_never_stolen() -> None:
     become_subreaper()
     known: set[int] = set()
     orphans = Orphans(lambda: known, lambda: True)
     own = subprocess.Popen(["sh", "-c", "exit 41"])
     marked = subprocess.Popen(["sh", "-c", "exit 42"], start_new_session=True)
     known.add(marked.pid)
-    read, write = os.pipe()
-    mother = subprocess.Popen(["sh", "-c", "setsid sh -c 'exit 9' & echo $!"], stdout=write)
-    os.close(write)
-    with open(read, "rb") as file:
-        orphan = int(file.readline())
-    assert mother.wait() == 0
-    with anyio.fail_after(10):
-        while any((seen := look(pid)) and seen.state != "Z" for pid in (own.pid, marked.pid)):
-            await anyio.sleep(0.01)
-        while look(orphan) is not None:
-            orphans.reap()
-            await anyio.sleep(0.01)
+    mother = subprocess.run(["sh", "-c", "setsid sh -c 'exit 9' >&2 & echo $!"], stdout=subprocess.PIPE, check=True)
+    orphan = int(mother.stdout)
+    for pid in (own.pid, marked.pid, orphan):
+        os.close(ended(pid)[0])
     orphans.reap()
+    assert look(orphan) is None
     assert (own.wait(), marked.wait()) == (41, 42)
 
 
-async def test_nothing_is_reaped_while_a_keeper_is_being_buried() -> None:
+def test_nothing_is_reaped_while_a_keeper_is_being_buried() -> None:
     quiet = False
     orphans = Orphans(set, lambda: quiet)
-    child = subprocess.Popen(["true"], start_new_session=True)
-    with anyio.fail_after(10):
-        while (seen := look(child.pid)) and seen.state != "Z":
-            await anyio.sleep(0.01)
+    child = os.posix_spawn("/bin/true", ["true"], {}, setsid=True)
+    os.close(ended(child)[0])
     orphans.reap()
-    assert look(child.pid) is not None
+    assert look(child) is not None
     quiet = True
     orphans.reap()
-    assert look(child.pid) is None
-    child.wait()
+    assert look(child) is None
 
 
 def waiting(cause: str | None = None) -> Tasks:

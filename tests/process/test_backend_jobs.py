@@ -14,6 +14,7 @@ import anyio
 import pytest
 
 from jobd.backends.base import EndedSeen, Observation, RefusedSeen, StartedSeen
+from jobd.backends.process.keeper.keeper import milliseconds
 from jobd.model.errors import InvalidState, NotFound, OutOfResource
 from jobd.model.job import Owner
 from jobd.model.states import JobState
@@ -200,6 +201,13 @@ async def test_a_time_limit_ends_a_job(desk: Desk) -> None:
     async with desk.daemon() as daemon:
         ended = await desk.end_of(daemon.run("sleep", "60", time_limit=0.1))
         assert (ended.outcome, ended.sub_state) == (Signalled("SIGTERM"), "time-limit")
+
+
+@pytest.mark.parametrize("seconds", [-5.0, 0.0, 0.0001, 3.0, 40 * 86400.0, 1e300])
+def test_a_keeper_waits_for_what_is_due_in_months_too(seconds: float) -> None:
+    timeout = milliseconds(seconds)
+    assert 0 <= timeout < 2**31
+    assert timeout >= min(seconds, 86400) * 1000
 
 
 async def test_limits_nice_and_umask(desk: Desk) -> None:

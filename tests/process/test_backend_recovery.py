@@ -238,7 +238,7 @@ async def test_a_keeper_that_dies_at_a_named_point(
     (tmp_path / "runs").touch()
     monkeypatch.setenv("JOBD_CRASH_AT", point)
     async with desk.daemon() as daemon:
-        id = daemon.run("sh", "-c", mark(tmp_path, "exit 3"), **({} if fast else {"nice": 1}))
+        id = daemon.run("sh", "-c", mark(tmp_path, "exit 3"), nice=None if fast else 1)
         ended = await desk.end_of(id)
         assert len(desk.ends(id)) == 1
         if point == "after-starting":

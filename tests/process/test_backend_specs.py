@@ -34,7 +34,10 @@ def locality() -> Iterator[Locality]:
     mounts.close()
 
 
-def attempt(id: JobId = JobId(42), number: int = 1, **template: Any) -> Attempt:
+THE_JOB = JobId(42)
+
+
+def attempt(id: JobId = THE_JOB, number: int = 1, **template: Any) -> Attempt:
     template.setdefault("remote_command", "/bin/true")
     job = Job(
         id=id.job,
@@ -80,6 +83,7 @@ def test_words_win_over_what_was_captured_but_not_over_what_jobd_says() -> None:
 
 def test_a_captured_environment_may_be_empty() -> None:
     assert environment_entries(b"", ACCOUNT) == []
+    assert environment_entries(b"A=1\0=B=2\0C\0=", ACCOUNT) == [b"A=1"]
     assert b"HOME=/home/ann" in environment_entries(None, ACCOUNT)
 
 
@@ -207,6 +211,8 @@ REFUSED: list[tuple[dict[str, Any], type[JobdError]]] = [
     ({"resource_limits": {"OPEN_FILES": -2}}, InvalidArgument),
     ({"resource_limits": {"WALLCLOCK_TIME": 0}}, InvalidArgument),
     ({"resource_limits": {"WALLCLOCK_TIME": 5}, "time_limit": 6.0}, InvalidArgument),
+    ({"job_environment": {"": "x"}}, InvalidArgument),
+    ({"job_environment": {"A=B": "x"}}, InvalidArgument),
     ({"candidate_machines": ("there",)}, InvalidArgument),
     ({"min_phys_memory": 1 << 60}, InvalidArgument),
     ({"machine_os": "WINNT"}, InvalidArgument),

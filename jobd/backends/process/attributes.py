@@ -54,6 +54,9 @@ def check(template: JobTemplate, machine: str) -> None:
         if name == "max_slots" and value == (template.slots or template.min_slots or 1):
             continue
         raise UnsupportedAttribute(f"{name} is not supported for processes", hint="leave it out")
+    for name in template.job_environment or ():
+        if not name or "=" in name:
+            raise InvalidArgument(f"job_environment: {name!r} can't be the name of a variable")
     _check_machine(template, machine)
     time_limit(template)
     limits(template)

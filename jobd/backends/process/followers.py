@@ -138,9 +138,11 @@ class Follower:
         """A moment to end by itself, then TERM, grace, KILL, as a keeper does; unless somebody is ending it already."""
         if self._leaves:
             return
+        left_until = time.monotonic() + _LEFT_ALONE
         with anyio.move_on_after(_LEFT_ALONE):
             await self._until_emptied()
-        if not self._ending:
+        if not self._ending and await anyio.to_thread.run_sync(self.tree):
+            await anyio.sleep(left_until - time.monotonic())
             await self._end_again(None)
         await self._until_emptied()
 

@@ -25,7 +25,8 @@ def environment_entries(content: bytes | None, account: Account) -> list[bytes]:
     if content is None:
         return account.minimal_environment()
     entries = content.split(b"\0") if content else []
-    return [entry for entry in entries if entry.split(b"=", 1)[0] not in OWN_NAMES]
+    # No process can be given a variable without a name.
+    return [entry for entry in entries if entry.find(b"=") > 0 and entry.split(b"=", 1)[0] not in OWN_NAMES]
 
 
 def additions(attempt: Attempt) -> list[bytes]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _REAP_AHEAD = 200
+_LONGEST_WAIT = 86400.0
 _SOCKET = "sock"
 _LOCK = "lock"
 
@@ -105,7 +106,7 @@ class Keeper:
         due = self._state.next_timer()
         if self._state.outgoing:
             due = self._held_until if due is None else min(due, self._held_until)
-        return None if due is None else max(0, int((due - time.monotonic()) * 1000) + 1)
+        return None if due is None else milliseconds(due - time.monotonic())
 
     def _happened(self, descriptor: int, event: int) -> None:
         if descriptor == self._wakeup[0].fileno():
@@ -158,6 +159,11 @@ class Keeper:
             os.rmdir(self._folder)
         except OSError:
             return
+
+
+def milliseconds(seconds: float) -> int:
+    """A timeout for poll(2), which takes no more than 24 days: whoever waits longer looks in between."""
+    return max(0, int(min(seconds, _LONGEST_WAIT) * 1000) + 1)
 
 
 def _say_ready() -> None:
