@@ -10,7 +10,7 @@ import anyio
 import msgspec
 from anyio.abc import SocketStream, TaskGroup
 
-from jobd.model.errors import DeniedByDrms, FrameTooLong, InvalidArgument, JobdError
+from jobd.model.errors import DeniedByDrms, FrameTooLong, InvalidArgument, JobdError, TryLater
 from jobd.model.job import Owner
 from jobd.protocol.frames import MAX_FRAME, MAX_GREETING, LineBuffer
 from jobd.rpc.context import Call, Context
@@ -18,7 +18,7 @@ from jobd.rpc.dispatch import BadMessage, Envelope, Method, decode, notification
 from jobd.rpc.outbox import Outbox
 
 _CHUNK = 256 * 1024
-_MOST_REQUESTS = 1024
+_MOST_REQUESTS = 10_000
 _GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 
@@ -50,7 +50,6 @@ class Connection:
         self._lines = LineBuffer(MAX_FRAME, first=MAX_GREETING)
         self._greeted = False
         self._running: dict[int | str, anyio.CancelScope] = {}
-        self._limit = anyio.CapacityLimiter(_MOST_REQUESTS)
 
     async def run(self) -> None:
         """Read requests until the client leaves, sends what is too long, or does not begin with ``hello``."""
@@ -93,7 +92,7 @@ class Connection:
             return True
         if len(self._running) >= _MOST_REQUESTS:
             await self._refuse(
-                envelope.id, InvalidArgument(f"{_MOST_REQUESTS} requests run on this connection already")
+                envelope.id, TryLater(f"{_MOST_REQUESTS} requests run on this connection", hint="wait for answers")
             )
             return True
         scope = anyio.CancelScope()

@@ -10,6 +10,7 @@ import os
 import resource
 import signal
 
+from jobd.backends.process.keeper.order import HANDLED, IGNORED_BY_PYTHON
 from jobd.backends.process.keeper.records import text
 from jobd.backends.process.keeper.spawn import flags, make_folder
 
@@ -48,11 +49,8 @@ def become_job(spec: dict[str, Any], env: dict[bytes, bytes], error_pipe: int) -
 
 
 def _reset_signals() -> None:
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        try:
-            signal.signal(number, signal.SIG_DFL)
-        except (OSError, ValueError):
-            continue
+    for number in (*HANDLED, *IGNORED_BY_PYTHON):
+        signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 

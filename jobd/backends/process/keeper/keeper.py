@@ -73,7 +73,6 @@ class Keeper:
         reading, writing = socket.socketpair()
         reading.setblocking(False)
         writing.setblocking(False)
-        signal.signal(signal.SIGCHLD, lambda number, frame: None)
         signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
         self._poller.register(reading, select.POLLIN)
         return reading, writing

@@ -14,6 +14,10 @@ IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 """Python ignores these, and so the keeper does: it must not die of a broken pipe. Its jobs get the default back."""
 
 
+HANDLED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""These have a handler in the keeper, all others are at their default from its start on."""
+
+
 def put_in_order() -> None:
     """Leave behind whatever the daemon's start brought along."""
     os.chdir("/")
@@ -36,7 +40,7 @@ def _reset_signals() -> None:
             signal.signal(number, signal.SIG_DFL)
         except (OSError, ValueError):
             continue
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in HANDLED:
         # A handler, not SIG_IGN: exec resets it. A stray pkill must not make orphans of all jobs.
         signal.signal(number, _nothing)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())

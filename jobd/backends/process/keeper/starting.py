@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _DESCRIPTORS = 1 << 20
+_ALL = signal.valid_signals()
 _PASSING = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT)
 
 
@@ -93,7 +94,7 @@ class Starter:
         """The slow way. The child is the first to journal its start: it may be stuck before its exec for ever."""
         assert job.spec is not None
         # Blocked until the child has its default dispositions back, so that no TERM is swallowed in between.
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        signal.pthread_sigmask(signal.SIG_BLOCK, _ALL)
         reading = writing = -1
         try:
             reading, writing = os.pipe2(os.O_CLOEXEC)
