@@ -141,7 +141,8 @@ class Follower:
         left_until = time.monotonic() + _LEFT_ALONE
         with anyio.move_on_after(_LEFT_ALONE):
             await self._until_emptied()
-        if not self._ending and await anyio.to_thread.run_sync(self.tree):
+        left = await anyio.to_thread.run_sync(self.tree)
+        if left and not self._ending:
             await anyio.sleep(left_until - time.monotonic())
             await self._end_again(None)
         await self._until_emptied()
