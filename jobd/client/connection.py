@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 
-from jobd.client.transport import Channel, Disconnected, Greeting
+from jobd.client.transport import Channel, Disconnected
 from jobd.model.errors import FrameTooLong, JobdError
 from jobd.protocol import messages
 from jobd.protocol.frames import MAX_FRAME
@@ -41,11 +41,6 @@ class Connection:
         self._filled = anyio.Event()
         self._scope = anyio.CancelScope()
         self._ended = False
-
-    @property
-    def greeting(self) -> Greeting:
-        """What the daemon said of itself."""
-        return self._channel.greeting
 
     @property
     def has_room(self) -> bool:

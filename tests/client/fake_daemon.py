@@ -59,6 +59,8 @@ class FakeDaemon:
         self.greetings: list[Message] = []
         self.cut_greetings = 0
         """How many connections are cut in place of an answer to their ``hello``."""
+        self.mute = False
+        """Whether ``hello`` is never answered."""
         self.peers: list[Peer] = []
         self._tasks = tasks
         self._scope = anyio.CancelScope()
@@ -146,7 +148,8 @@ class FakeDaemon:
             self.cut_greetings -= 1
             await peer.cut()
             return
-        await peer.answer(message, self.hello)
+        if not self.mute:
+            await peer.answer(message, self.hello)
 
 
 @asynccontextmanager

@@ -15,6 +15,7 @@ from jobd.client.transport import _unreachable
 from jobd.model.errors import (
     DeniedByDrms,
     DrmCommunication,
+    Internal,
     InvalidArgument,
     InvalidSession,
     InvalidState,
@@ -62,6 +63,23 @@ async def test_no_common_protocol(tmp_path: Path) -> None:
     async with fake_daemon(tmp_path) as daemon:
         daemon.hello["protocol"] = 2
         with pytest.raises(ProtocolMismatch):
+            async with jobd.connect(daemon.path):
+                pytest.fail("connected")
+
+
+async def test_a_greeting_that_makes_no_sense(tmp_path: Path) -> None:
+    async with fake_daemon(tmp_path) as daemon:
+        del daemon.hello["store"]
+        with pytest.raises(Internal, match="store"):
+            async with jobd.connect(daemon.path):
+                pytest.fail("connected")
+
+
+async def test_a_daemon_that_never_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jobd.client.transport.ANSWERS_WITHIN", 0.1)
+    async with fake_daemon(tmp_path) as daemon:
+        daemon.mute = True
+        with anyio.fail_after(5), pytest.raises(DrmCommunication, match="does not answer"):
             async with jobd.connect(daemon.path):
                 pytest.fail("connected")
 
@@ -129,16 +147,20 @@ async def test_closing_wakes_whoever_waits(tmp_path: Path) -> None:
 
 
 async def test_closing_wakes_whoever_waits_for_the_daemon_to_come_back(tmp_path: Path) -> None:
-    waited = Caught()
+    waited, iterated = Caught(), Caught()
     async with fake_daemon(tmp_path) as daemon, jobd.connect(daemon.path) as client:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(daemon.answer, "submit", {"jobs": [{"job_id": "1"}]})
             job = await client.session.run_job({"remote_command": "true"})
+            tasks.start_soon(subscribe, daemon)
+            tasks.start_soon(iterate, await client.events().__aenter__(), iterated)
             tasks.start_soon(wait, job, waited)
             await daemon.next("wait")
             await daemon.stop()
+            await anyio.wait_all_tasks_blocked()
             await client.aclose()
     assert waited.error is not None
+    assert iterated.error is not None
 
 
 async def test_nobody_there_is_an_error_at_once(tmp_path: Path) -> None:
