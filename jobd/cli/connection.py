@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 import time
 
 from jobd import paths
@@ -50,11 +49,6 @@ class Connection:
     def close(self) -> None:
         """Hang up."""
         self._channel.close()
-
-    def peer_pid(self) -> int:
-        """The pid of the daemon (SO_PEERCRED, unix(7))."""
-        credentials = self._channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-        return int.from_bytes(credentials[:4], sys.byteorder)
 
     def fileno(self) -> int:
         """For select(2)."""

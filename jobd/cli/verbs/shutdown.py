@@ -19,8 +19,9 @@ def main(words: list[str]) -> int:
     parser.add_argument("--terminate-jobs", action="store_true", help="end all jobs first")
     options = parser.parse_args(words)
     connection = Daemon(options, autostart=False).connect()
-    # Taken before it is told: the pid may be another's by the time it has stopped.
-    daemon = os.pidfd_open(connection.peer_pid())
+    # Taken before it is told: the pid may be another's by the time it has stopped. It says so itself, since the peer
+    # of a socket that systemd listens on is systemd (SO_PEERCRED, unix(7)).
+    daemon = os.pidfd_open(connection.result_of(connection.send("status", {}))["pid"])
     try:
         connection.result_of(connection.send("shutdown", {"terminate_jobs": options.terminate_jobs}))
         _until_closed(connection)
