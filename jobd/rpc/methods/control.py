@@ -121,7 +121,9 @@ def parse_signal(text: str | int) -> int:
 
 async def _hold(call: Call, found: Found) -> None:
     transitions.require(found.tasks, Trigger.HOLD)
-    await change_waiting(call, found, lambda tasks, now: transitions.hold(tasks))
+    if not await change_waiting(call, found, lambda tasks, now: transitions.hold(tasks)):
+        id = str(found.tasks.id)
+        raise InvalidState(f"job {id} has just started: it can't be held", jobs=[id])
 
 
 async def _release(call: Call, found: Found) -> None:
