@@ -8,6 +8,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from bench import QUIET, Connection, daemon
@@ -26,7 +27,7 @@ def main() -> None:
             connection = Connection(made)
             connection.run_all([TEMPLATE] * 20)
             taken, done = _jobs(connection)
-            held = _median(lambda: connection.call("submit", templates=[{**TEMPLATE, "submit_as_hold": True}]))
+            held = _median(partial(connection.call, "submit", templates=[{**TEMPLATE, "submit_as_hold": True}]))
             print(
                 f"commit {commit * 1e6:.0f} µs, spawn {spawn * 1e6:.0f} µs; "
                 f"submit answered {taken / commit:.2f} commits (held: {held / commit:.2f}); "

@@ -253,15 +253,14 @@ class Machine(RuleBasedStateMachine):
     @rule(crash=st.booleans())
     def reopen(self, crash: bool) -> None:
         """Stop and open again; a crash leaves the files as a killed process would, with the WAL."""
-        if crash:
-            copy = Path(tempfile.mkdtemp(prefix="jobd-machine-"))
-            for file in self.folder.iterdir():
-                shutil.copy(file, copy)
+        left = Path(tempfile.mkdtemp(prefix="jobd-machine-"))
+        for file in self.folder.iterdir():
+            shutil.copy(file, left)
         self.portal.call(self.life.stop)
         self.running.result()
         if crash:
-            shutil.rmtree(self.folder)
-            self.folder = copy
+            self.folder, left = left, self.folder
+        shutil.rmtree(left)
         self.open()
 
     @invariant()

@@ -8,6 +8,7 @@ import signal
 
 _PR_SET_CHILD_SUBREAPER = 36
 _KEYCTL_JOIN_SESSION_KEYRING = 1
+_DESCRIPTORS = 1 << 20
 _KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "ppc64le": 271, "s390x": 280}
 
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
@@ -20,6 +21,7 @@ HANDLED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 def put_in_order() -> None:
     """Leave behind whatever the daemon's start brought along."""
+    os.closerange(3, _DESCRIPTORS)
     os.chdir("/")
     os.umask(0o077)
     _become_subreaper()
