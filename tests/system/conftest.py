@@ -20,6 +20,7 @@ SERVICE = REPOSITORY / "tests" / "services" / "systemd-nspawn"
 # Kept between runs, since making the machine's tree takes a while.
 MACHINE_FOLDER = Path("/tmp/jobd-services/tests")
 
+_LEFT_BY_JOBD = ("/var/lib/jobd", "/run/jobd", "/etc/jobd")
 _DROP_IN = """\
 [Service]
 ExecStart=
@@ -65,6 +66,10 @@ class Machine:
         ]
         return self.run(*prefix, *words, check=check)
 
+    def keepers(self) -> str:
+        """The scopes of the system daemon's keepers."""
+        return self.run("systemctl", "list-units", "--plain", "--no-legend", "jobd-keeper-*")
+
     def property(self, unit: str, name: str) -> str:
         """A property of a unit."""
         return self.run("systemctl", "show", "--value", f"--property={name}", unit)
@@ -97,7 +102,9 @@ def machine() -> Iterator[Machine]:
     root = next(MACHINE_FOLDER.glob("root-*"))
     (root / "root").chmod(0o711)  # the interpreter may be bound in below it
     try:
-        yield Machine(root, str(MACHINE_FOLDER / "bin" / "msh"))
+        booted = Machine(root, str(MACHINE_FOLDER / "bin" / "msh"))
+        booted.run("rm", "-rf", *_LEFT_BY_JOBD)  # of a run that was cut short
+        yield booted
     finally:
         subprocess.run([SERVICE, "stop", MACHINE_FOLDER], check=True, timeout=120)
 
@@ -116,7 +123,9 @@ def system_service(machine: Machine) -> Iterator[Machine]:
         machine.jobd("shutdown", "--terminate-jobs", check=False)
         machine.run("systemctl", "stop", "jobd.socket", "jobd.service", check=False)
         machine.run("systemctl", "reset-failed", "jobd.socket", "jobd.service", check=False)
-        machine.run("rm", "-rf", "/var/lib/jobd", "/run/jobd", "/etc/jobd")
+        # A keeper that still looks for leftovers would take the folder of the next one's keeper with it.
+        eventually(lambda: not machine.keepers(), "the keeper ends")
+        machine.run("rm", "-rf", *_LEFT_BY_JOBD)
 
 
 @pytest.fixture

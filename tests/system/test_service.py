@@ -125,7 +125,4 @@ def test_terminating_jobs_leaves_nothing(system_service: Machine) -> None:
     submit(system_service, "sh", "-c", "setsid sleep 300 & sleep 300")
     system_service.jobd("shutdown", "--terminate-jobs")
     assert system_service.run("pgrep", "-c", "sleep", check=False) == "0"
-    eventually(
-        lambda: not system_service.run("systemctl", "list-units", "--plain", "--no-legend", "jobd-keeper-*"),
-        "the keeper and its scope end",
-    )
+    eventually(lambda: not system_service.keepers(), "the keeper and its scope end")
