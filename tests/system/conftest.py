@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from tests.helpers.waiting import eventually
 REPOSITORY = Path(__file__).parents[2]
 SERVICE = REPOSITORY / "tests" / "services" / "systemd-nspawn"
 # Kept between runs, since making the machine's tree takes a while.
-MACHINE_FOLDER = Path("/tmp/jobd-services/tests")
+MACHINE_FOLDER = Path("/var/cache/jobd-tests/systemd")
 
 _LEFT_BY_JOBD = ("/var/lib/jobd", "/run/jobd", "/etc/jobd")
 _DROP_IN = """\
@@ -98,6 +100,20 @@ def machine() -> Iterator[Machine]:
         pytest.skip(f"needs {' and '.join(missing)}")
     needed = sorted({str(REPOSITORY), sys.prefix, sys.base_prefix} - {"/usr"})
     binds = [word for path in needed for word in ("--bind-ro", path)]
+    with one_at_a_time():
+        yield from _booted(binds)
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Several runs of the tests share the machine's tree: each waits for the one before."""
+    MACHINE_FOLDER.mkdir(parents=True, exist_ok=True)
+    with open(MACHINE_FOLDER / "in-use", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _booted(binds: list[str]) -> Iterator[Machine]:
     subprocess.run([SERVICE, "start", MACHINE_FOLDER, *binds], check=True, stdout=subprocess.PIPE, timeout=300)
     root = next(MACHINE_FOLDER.glob("root-*"))
     (root / "root").chmod(0o711)  # the interpreter may be bound in below it
