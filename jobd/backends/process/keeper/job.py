@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
+from jobd.backends.process.keeper.spawn import TICKS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -21,6 +25,7 @@ class Job:
 
     __slots__ = (
         "acked",
+        "at",
         "boot",
         "cause",
         "ending",
@@ -53,6 +58,7 @@ class Job:
         self.phase = GRANTED
         self.pid = 0
         self.low = self.high = 0
+        self.at = 0.0
         self.boot = 0.0
         self.ran = 0.0
         self.resumed = 0.0
@@ -73,6 +79,12 @@ class Job:
     def active(self) -> bool:
         """Whether its leader is there."""
         return self.phase in (FORKED, RUNNING)
+
+    def note_start(self) -> None:
+        """The clocks just before it is started: a short job may have ended by the time that they are read after."""
+        self.at = time.time()
+        self.boot = time.clock_gettime(time.CLOCK_BOOTTIME)
+        self.low = int(self.boot * TICKS)
 
     def running_time(self, now: float) -> float:
         """Seconds that it has run by CLOCK_MONOTONIC, without those that it was stopped for."""

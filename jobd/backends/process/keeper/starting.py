@@ -78,7 +78,7 @@ class Starter:
     def _spawn(self, job: Job, env: dict[bytes, bytes]) -> bool:
         """The fast way; False where the slow one has to find out what is wrong."""
         assert job.spec is not None
-        job.low = tick_now()
+        job.note_start()
         try:
             pid = self._fast.spawn(job.spec, env)
         except OSError as error:
@@ -98,7 +98,7 @@ class Starter:
         reading = writing = -1
         try:
             reading, writing = os.pipe2(os.O_CLOEXEC)
-            job.low = tick_now()
+            job.note_start()
             pid = os.fork()
             if pid == 0:
                 self._in_child(job, env, writing)
@@ -141,7 +141,6 @@ class Starter:
         job.phase = RUNNING if executed else FORKED
         job.resumed = time.monotonic()
         record = _record(job, pid, job.high, executed=executed)
-        job.boot = time.clock_gettime(time.CLOCK_BOOTTIME)
         job.records.clear()
         state.leaders[pid] = job
         state.used += job.slots
@@ -186,5 +185,4 @@ class Starter:
 
 
 def _record(job: Job, pid: int, high: int, *, executed: bool) -> bytes:
-    boot = time.clock_gettime(time.CLOCK_BOOTTIME)
-    return records.started(job.token, pid, job.low, high, time.time(), boot, executed)
+    return records.started(job.token, pid, job.low, high, job.at, job.boot, executed)
