@@ -51,7 +51,7 @@ def start(place: Place) -> None:
 
 def main(state_dir: str) -> int:
     """The process in between: check, detach, and become the daemon."""
-    from jobd import config, paths
+    from jobd import config, paths, scope
 
     try:
         place = paths.for_daemon(os.environ, state_dir)
@@ -62,6 +62,8 @@ def main(state_dir: str) -> int:
         return 1
     if os.fork() == 0:
         _detach()
+        # Out of the login session, which may end everything in it; where that can't be had it stays.
+        scope.own_scope(os.getpid(), "jobd-daemon")
         os.execv(sys.executable, [sys.executable, "-m", "jobd", "serve", "--state-dir", state_dir])
     return 0
 

@@ -121,7 +121,13 @@ def _home(environ: Mapping[str, str]) -> Path:
         return Path(home)
     import pwd
 
-    return Path(pwd.getpwuid(os.getuid()).pw_dir)
+    try:
+        return Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError:
+        # A container's user may have no entry at all.
+        raise DrmCommunication(
+            f"user {os.getuid()} has no home to keep the state in", hint="set HOME or JOBD_STATE_DIR"
+        ) from None
 
 
 def network_filesystem(path: Path) -> str | None:

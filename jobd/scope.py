@@ -58,9 +58,15 @@ def _manager(uid: int) -> list[str] | None:
         return None
     if uid == 0:
         return ["--system"]
-    below_it = f"/user@{uid}.service/" in _control_group(os.getpid())
-    stays = below_it or (_LINGER / pwd.getpwuid(uid).pw_name).exists()
+    stays = _lingers(uid) or f"/user@{uid}.service/" in _control_group(os.getpid())
     return ["--user"] if stays and (_RUNTIME / str(uid) / "bus").is_socket() else None
+
+
+def _lingers(uid: int) -> bool:
+    try:
+        return (_LINGER / pwd.getpwuid(uid).pw_name).exists()
+    except KeyError:
+        return False
 
 
 def _start_transient_unit(unit: str, pid: int) -> list[str]:

@@ -58,6 +58,8 @@ class Daemon:
         self.store_id: str | None = None
         self._environ = dict(environ or {})
         self._user = user
+        # Somebody else may not be let into the caller's folder.
+        self._cwd = None if user is None else Path("/")
         self._process: subprocess.Popen[bytes] | None = None
         if user is not None:
             os.chown(state_dir, user.uid, user.gid)
@@ -193,7 +195,7 @@ class Daemon:
             input=b"" if input is None else input,
             capture_output=True,
             env=environment(self.state_dir, environ),
-            cwd=cwd,
+            cwd=cwd or self._cwd,
             timeout=timeout,
             check=False,
             **_as_user(self._user),
@@ -207,6 +209,7 @@ class Daemon:
             "stdin": subprocess.DEVNULL,
             "stdout": subprocess.PIPE,
             "stderr": subprocess.PIPE,
+            "cwd": self._cwd,
             **options,
         }
         command = [sys.executable, "-m", "jobd", *words]
@@ -238,4 +241,4 @@ class Daemon:
 
 
 def _as_user(user: User | None) -> dict[str, Any]:
-    return {} if user is None else {"user": user.uid, "group": user.gid, "extra_groups": [], "cwd": "/"}
+    return {} if user is None else {"user": user.uid, "group": user.gid, "extra_groups": []}

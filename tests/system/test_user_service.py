@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 
@@ -56,12 +57,15 @@ def test_jobs_survive_a_restart_in_a_scope_of_the_users_manager(user_service: Ma
     assert user_service.run("ps", "-o", "comm=", leader) == "sleep"
 
 
-def test_a_daemon_that_a_command_started_keeps_its_jobs_out_of_the_session(machine: Machine, user: str) -> None:
+def test_a_daemon_that_a_command_started_leaves_the_session_with_its_jobs(machine: Machine, user: str) -> None:
     id = jobd(machine, user, "submit", "--", "sleep", "300")
     leader = native_id(machine, user, id)
     try:
-        group = machine.run("cat", f"/proc/{leader}/cgroup").splitlines()[-1]
-        assert group.rpartition("/")[2].startswith("jobd-keeper-")
+        daemon = str(json.loads(jobd(machine, user, "status", "--json"))["pid"])
+        for pid, scope in ((leader, "jobd-keeper-"), (daemon, "jobd-daemon-")):
+            group = machine.run("cat", f"/proc/{pid}/cgroup").splitlines()[-1]
+            assert "/user@" in group
+            assert group.rpartition("/")[2].startswith(scope)
     finally:
         jobd(machine, user, "shutdown", "--terminate-jobs")
     eventually(lambda: machine.run("pgrep", "-cu", user, "sleep", check=False) == "0", "nothing is left")

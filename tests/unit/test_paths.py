@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import socket
 import stat
 import subprocess
@@ -10,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -78,8 +80,20 @@ class TestFind:
         place = paths.find({"HOME": "/home/u", "XDG_STATE_HOME": "rel"})
         assert place.state_dir == Path("/home/u/.local/state/jobd")
 
-    def test_without_home_the_password_file_says(self, no_system_install: None) -> None:
-        assert paths.find({}) == paths.find({"HOME": os.path.expanduser("~" + _own_name())})
+    def test_without_home_the_password_file_says(
+        self, no_system_install: None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        entry = SimpleNamespace(pw_dir="/home/of-entry")
+        monkeypatch.setattr(pwd, "getpwuid", lambda uid: entry)
+        assert paths.find({}) == paths.find({"HOME": "/home/of-entry"})
+
+    def test_a_user_whom_nobody_knows_is_told_what_to_set(
+        self, no_system_install: None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+        with pytest.raises(DrmCommunication, match="has no home") as refused:
+            paths.find({})
+        assert refused.value.hint == "set HOME or JOBD_STATE_DIR"
 
     def test_a_network_home_is_left_for_a_local_folder(
         self, no_system_install: None, monkeypatch: pytest.MonkeyPatch
@@ -94,12 +108,6 @@ class TestFind:
     @needs_root
     def test_only_roots_daemon_is_the_systems(self, system_install: None) -> None:
         assert paths.for_daemon({}) == paths.SYSTEM
-
-
-def _own_name() -> str:
-    import pwd
-
-    return pwd.getpwuid(os.getuid()).pw_name
 
 
 class TestConfigPath:

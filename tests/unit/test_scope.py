@@ -47,6 +47,13 @@ def test_a_user_who_does_not_linger_stays_in_the_session(
     assert not called.exists()
 
 
+def test_a_user_whom_nobody_knows_does_not_linger(busctl: Busctl, monkeypatch: pytest.MonkeyPatch) -> None:
+    called = busctl("exit 1")
+    monkeypatch.setattr(os, "getuid", lambda: 64999)
+    assert scope.own_scope(os.getpid(), "jobd-test") is None
+    assert not called.exists()
+
+
 @needs_root
 def test_a_refusal_is_told_in_systemds_words(busctl: Busctl) -> None:
     called = busctl("echo 'Call failed: Access denied' >&2; exit 1")
