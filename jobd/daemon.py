@@ -157,7 +157,7 @@ class Daemon:
     def _context(self) -> Context:
         notes = [self._place.note] if self._place.note else []
         return Context(
-            config=self._config,
+            config=lambda: self._config,
             state_dir=self._place.state_dir,
             socket=self._socket_path(),
             store=self._store,

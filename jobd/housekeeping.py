@@ -18,6 +18,8 @@ from jobd.model.ids import JobId
 _log = structlog.get_logger(__name__)
 
 _INTERVAL = 3600.0
+_REPEATABLE = 7 * 86400.0
+"""Seconds that a request id is remembered beyond the age at which its jobs are forgotten."""
 
 
 class Housekeeping:
@@ -53,6 +55,8 @@ class Housekeeping:
                 await self._backends[backends.get(id, "local")].forget([JobId(id)])
             _log.info("finished jobs were forgotten", jobs=len(ids), first=ids[0], last=ids[-1])
         while await store.trim_events():
+            continue
+        while before is not None and await store.trim_requests(before - _REPEATABLE):
             continue
 
     async def _backends_of(self, ids: list[int]) -> dict[int, str]:

@@ -26,7 +26,8 @@ READY_WAIT = 60.0
 class Context:
     """The parts of a running daemon that methods use."""
 
-    config: Config
+    config: Callable[[], Config]
+    """The configuration in force: a reload changes it."""
     state_dir: Path
     socket: Path
     store: Store

@@ -63,6 +63,12 @@ DELETE FROM event WHERE seq IN (SELECT seq FROM event WHERE seq < ? ORDER BY seq
 -- first_wanted_event: the first event of the oldest job that is kept
 SELECT min(seq) FROM event WHERE job = (SELECT min(id) FROM job)
 
+-- expired_requests: request ids that are older than anybody would repeat, in a bounded step
+SELECT owner_uid, request_id FROM request WHERE created < ? LIMIT ?
+
+-- delete_request: one of them
+DELETE FROM request WHERE owner_uid = ? AND request_id = ?
+
 -- bump_generation: a daemon starts
 UPDATE counter SET value = value + 1 WHERE name = 'generation' RETURNING value
 

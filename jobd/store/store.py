@@ -163,6 +163,13 @@ class Store:
             found = [row[0] for row in await self._read("surplus_jobs", (keep, _STEP))]
         return found
 
+    async def trim_requests(self, before: float) -> bool:
+        """Forget some request ids that came before a time; whether there may be more."""
+        keys = await self._read("expired_requests", (before, _STEP))
+        if keys:
+            await self._write(lambda connection: connection.executemany(QUERIES["delete_request"], keys))
+        return len(keys) == _STEP
+
     async def trim_events(self) -> bool:
         """Delete some events of jobs that are forgotten, the oldest first; whether there may be more."""
         first = (await self._read("first_wanted_event"))[0][0]

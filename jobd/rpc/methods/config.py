@@ -12,7 +12,7 @@ from jobd.rpc.dispatch import Method, NoParams
 
 async def config_show(call: Call, params: NoParams) -> dict[str, Any]:
     """The effective configuration."""
-    config = call.context.config
+    config = call.context.config()
     return {"config": msgspec.to_builtins(config), "sources": dict(config.sources)}
 
 
