@@ -41,8 +41,8 @@ def ended(outcome: Outcome, at: float = 105.0, wall: float | None = 4.0, cause: 
 def after(tasks: Tasks, *seen: StartedSeen | StoppedSeen | EndedSeen | RefusedSeen) -> Tasks:
     """The tasks after all that was seen."""
     for one in seen:
-        for tasks in transitions.observed(JOB, tasks, one):  # noqa: B020 (each step follows the last)
-            pass
+        steps = transitions.observed(JOB, tasks, one)
+        tasks = steps[-1] if steps else tasks
     return tasks
 
 

@@ -11,18 +11,7 @@ import pytest
 
 from tests.helpers.daemon import Daemon
 
-TOO_HEAVY = {
-    "asyncio",
-    "anyio",
-    "msgspec",
-    "rich",
-    "structlog",
-    "aiosqlite",
-    "psutil",
-    "dataclasses",
-    "inspect",
-    "typing",
-}
+TOO_HEAVY = {"asyncio", "anyio", "msgspec", "rich", "structlog", "aiosqlite", "psutil", "dataclasses", "inspect"}
 REPORT = (
     "import sys, json\n"
     "from jobd.cli import main\n"
