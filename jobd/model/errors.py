@@ -146,6 +146,12 @@ class FrameTooLong(InvalidArgument):
     code = 103
 
 
+class UnusableDatabase(DrmCommunication):
+    """The database is damaged, foreign, newer or can't be written."""
+
+    code = 104
+
+
 def _all_errors(base: type[JobdError] = JobdError) -> list[type[JobdError]]:
     found: list[type[JobdError]] = []
     for child in base.__subclasses__():

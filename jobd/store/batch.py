@@ -33,11 +33,14 @@ class Request(msgspec.Struct, frozen=True):
 class Batch:
     """Everything of one transaction, filled by the bookkeeper.
 
-    ``tasks`` holds the last word on each run, by job and first index, so that several steps within a group are one row.
+    ``tasks`` holds the last word on each run, by job and first index, so that several steps within a group are one row;
+    ``removed_tasks`` names, by the same key, runs that are no more, and comes before it. ``environments`` are those of
+    the new jobs, by digest. ``reaped`` jobs go with all that belongs to them.
     """
 
     jobs: list[Job] = field(default_factory=list)
     tasks: dict[tuple[int, int], Tasks] = field(default_factory=dict)
+    removed_tasks: list[tuple[int, int]] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     environments: dict[str, bytes] = field(default_factory=dict)
     sessions_created: list[Session] = field(default_factory=list)
@@ -51,6 +54,7 @@ class Batch:
         return bool(
             self.jobs
             or self.tasks
+            or self.removed_tasks
             or self.events
             or self.sessions_created
             or self.sessions_destroyed

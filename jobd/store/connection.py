@@ -5,9 +5,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from types import TracebackType
 from typing import Any, TypeVar
 
 import aiosqlite
+import anyio
 
 T = TypeVar("T")
 
@@ -18,11 +20,20 @@ class Connection(aiosqlite.Connection):
     """aiosqlite's connection with a way to run a whole group of statements in its thread at once.
 
     Each call of aiosqlite's own is a hop to the thread and back, which costs more than the statements of a small job.
+    Opening and closing are not cut short by cancellation: the thread would open a database that nobody closes, or
+    still write while the caller believes it closed.
     """
 
     async def __aenter__(self) -> Connection:
-        await super().__aenter__()
+        with anyio.CancelScope(shield=True):
+            await super().__aenter__()
         return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        with anyio.CancelScope(shield=True):
+            await super().__aexit__(kind, error, where)
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run ``work`` in the connection's thread. A cancelled caller does not stop it."""
@@ -56,10 +67,14 @@ def reader(path: Path) -> Connection:
     """A connection that only reads, so that a long answer holds no commit up."""
 
     def connect() -> sqlite3.Connection:
-        uri = f"{path.absolute().as_uri()}?mode=ro"
-        return sqlite3.connect(uri, uri=True, isolation_level=None, cached_statements=256)
+        return sqlite3.connect(uri(path, "mode=ro"), uri=True, isolation_level=None, cached_statements=256)
 
     return Connection(connect, _CHUNK)
+
+
+def uri(path: Path, parameters: str) -> str:
+    """SQLite's name for a file with parameters of how to open it (sqlite.org/uri.html)."""
+    return f"{path.absolute().as_uri()}?{parameters}"
 
 
 def fetch(connection: sqlite3.Connection, sql: str, parameters: Any = ()) -> list[tuple[Any, ...]]:

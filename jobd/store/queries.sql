@@ -48,20 +48,28 @@ DELETE FROM job WHERE id IN (SELECT value FROM json_each(?))
 -- delete_tasks: with them how they ended
 DELETE FROM task WHERE job IN (SELECT value FROM json_each(?))
 
--- expired_jobs: the oldest finished jobs that ended before a time, in a bounded step
-SELECT job FROM task GROUP BY job HAVING min(state) >= 7 AND max(finish_time) < ? ORDER BY job LIMIT ?
+-- step_end: the job that lies so many runs further on
+SELECT job FROM task WHERE job >= ? ORDER BY job LIMIT 1 OFFSET ?
+
+-- expired_jobs: finished jobs from one to another that ended before a time, oldest first
+SELECT job FROM task WHERE job BETWEEN ? AND ?
+GROUP BY job HAVING min(state) >= 7 AND max(finish_time) < ? ORDER BY job LIMIT ?
 
 -- surplus_jobs: finished jobs beyond the newest so many, oldest first, in a bounded step
 SELECT job FROM task WHERE state >= 7 AND job <= (
-    SELECT job FROM task WHERE state >= 7 ORDER BY job DESC LIMIT 1 OFFSET ?
+    SELECT job FROM task WHERE state >= 7 GROUP BY job ORDER BY job DESC LIMIT 1 OFFSET ?
 ) AND NOT EXISTS (SELECT 1 FROM task AS other WHERE other.job = task.job AND other.state < 7)
 GROUP BY job ORDER BY job LIMIT ?
 
--- delete_events: the oldest events, up to a number, in a bounded step
-DELETE FROM event WHERE seq IN (SELECT seq FROM event WHERE seq < ? ORDER BY seq LIMIT ?)
+-- delete_events: events from a number up to another, but for those of jobs that are kept
+DELETE FROM event WHERE seq >= ? AND seq < ? AND NOT EXISTS (SELECT 1 FROM job WHERE job.id = event.job)
 
--- first_wanted_event: the first event of the oldest job that is kept
-SELECT min(seq) FROM event WHERE job = (SELECT min(id) FROM job)
+-- delete_events_of_jobs: events below the floor are there for their jobs alone
+DELETE FROM event WHERE job IN (SELECT value FROM json_each(?))
+    AND seq < (SELECT value FROM counter WHERE name = 'first_event')
+
+-- first_event_of_ended: the first event of the oldest finished job that is kept
+SELECT min(seq) FROM event WHERE job = (SELECT job FROM task WHERE state >= 7 ORDER BY job LIMIT 1)
 
 -- expired_requests: request ids that are older than anybody would repeat, in a bounded step
 SELECT owner_uid, request_id FROM request WHERE created < ? LIMIT ?
@@ -107,21 +115,20 @@ SELECT seq, job, first, last, before, after, sub_state, at FROM event WHERE seq 
 SELECT seq, job, first, last, before, after, sub_state, at FROM event
 WHERE job = ? AND seq > ? ORDER BY seq LIMIT ?
 
--- first_event: the oldest event that is kept
-SELECT coalesce(min(seq), (SELECT value + 1 FROM counter WHERE name = 'event')) FROM event
+-- first_event: the floor of the event log: from here on it is whole
+SELECT value FROM counter WHERE name = 'first_event'
 
 -- finished: finished runs, newest first; a criterion that is NULL restricts nothing
 SELECT job.*, task.* FROM task JOIN job ON job.id = task.job
 WHERE task.state >= 7
-    AND (:before_id IS NULL OR job.id < :before_id)
-    AND (:first IS NULL OR job.id BETWEEN :first AND :last)
+    AND job.id >= :first AND job.id <= :last
     AND (:owner_uid IS NULL OR job.owner_uid = :owner_uid)
     AND (:session IS NULL OR job.session = :session)
     AND (:backend IS NULL OR job.backend = :backend)
     AND (:queue IS NULL OR job.queue = :queue)
     AND (:since IS NULL OR job.submission_time >= :since)
     AND (:states IS NULL OR task.state IN (SELECT value FROM json_each(:states)))
-    AND (:labels IS NULL OR NOT EXISTS (
-        SELECT 1 FROM json_each(:labels) AS wanted
-        WHERE wanted.value IS NOT json_extract(job.labels, '$."' || wanted.key || '"')))
+    AND (:labels IS NULL OR job.labels IS NOT NULL AND NOT EXISTS (
+        SELECT 1 FROM json_each(:labels) AS wanted WHERE NOT EXISTS (
+            SELECT 1 FROM json_each(job.labels) AS own WHERE own.key = wanted.key AND own.value = wanted.value)))
 ORDER BY job.id DESC, task.first LIMIT :limit

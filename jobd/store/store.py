@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +14,7 @@ import anyio
 from jobd.model.job import Event, Job, Tasks
 from jobd.model.states import JobState
 from jobd.store.batch import Batch, Request, Session
-from jobd.store.commit import write
+from jobd.store.commit import trim_events, write
 from jobd.store.connection import Connection, fetch, reader, writer
 from jobd.store.faults import explained
 from jobd.store.opening import prepare
@@ -25,7 +25,12 @@ T = TypeVar("T")
 
 FILE = "jobd.db"
 _EVERYTHING = -1
+_LARGEST = 2**63 - 1
 _STEP = 500
+"""How many jobs or events one step of retention deletes: a few milliseconds, in which no commit passes."""
+_LOOK = 20_000
+"""How many runs one step of retention looks at: some milliseconds, in which no other question is answered."""
+_SPARE_EVENTS = 10_000
 
 
 class Store:
@@ -43,13 +48,15 @@ class Store:
         """The store of a state folder, for as long as the context lasts.
 
         Raises:
-            DrmCommunication: the database is damaged, foreign, newer or can't be written; it was left untouched.
+            UnusableDatabase: the database is damaged, foreign, newer or can't be written; it was left untouched.
             OutOfResource: the disk is full.
         """
         path = state_dir / FILE
-        await anyio.to_thread.run_sync(prepare, path)
-        async with writer(path) as writing, reader(path) as reading:
+        async with AsyncExitStack() as stack:
             with explained(path):
+                await anyio.to_thread.run_sync(prepare, path)
+                writing = await stack.enter_async_context(writer(path))
+                reading = await stack.enter_async_context(reader(path))
                 meta = dict(await reading.run(lambda connection: fetch(connection, QUERIES["meta"])))
             yield Store(path, writing, reading, meta["store"])
 
@@ -59,8 +66,9 @@ class Store:
         The caller's cancellation waits for it: what has begun to be written is known to be written or not.
 
         Raises:
-            OutOfResource: the disk is full.
+            OutOfResource: the disk is full, or another program holds the database.
             Internal: the schema does not allow it.
+            UnusableDatabase: the database turned out to be damaged.
         """
         with anyio.CancelScope(shield=True):
             await self._write(lambda connection: write(connection, batch))
@@ -69,7 +77,7 @@ class Store:
         """A number for this start of the daemon, greater than any before."""
 
         def bump(connection: sqlite3.Connection) -> int:
-            return int(connection.execute(QUERIES["bump_generation"]).fetchone()[0])
+            return int(fetch(connection, QUERIES["bump_generation"])[0][0])
 
         return await self._write(bump)
 
@@ -101,19 +109,18 @@ class Store:
         ids: tuple[int, int] | None = None,
     ) -> list[tuple[Job, Tasks]]:
         """Finished runs, the newest first. What is None restricts nothing; ``since`` is a submission time."""
-        first, last = ids or (None, None)
+        first, last = ids or (0, _LARGEST)
         values = {
-            "before_id": before_id,
+            "first": first,
+            "last": last if before_id is None else min(last, before_id - 1),
             "limit": _EVERYTHING if limit is None else limit,
             "owner_uid": owner_uid,
             "session": session,
             "backend": backend,
             "queue": queue,
             "since": since,
-            "states": json.dumps([int(state) for state in states]) if states else None,
+            "states": None if states is None else json.dumps([int(state) for state in states]),
             "labels": json.dumps(labels) if labels else None,
-            "first": first,
-            "last": last,
         }
         return _jobs(await self._read("finished", values))
 
@@ -151,14 +158,14 @@ class Store:
         return [event_of(row) for row in rows]
 
     async def first_event(self) -> int:
-        """The oldest sequence number that is kept."""
+        """The sequence number from which on no event is missing."""
         return int((await self._read("first_event"))[0][0])
 
     async def expired(self, ended_before: float | None, keep: int | None) -> list[int]:
         """Some of the finished jobs that retention no longer keeps, the oldest first; empty when there are none."""
         found: list[int] = []
         if ended_before is not None:
-            found = [row[0] for row in await self._read("expired_jobs", (ended_before, _STEP))]
+            found = await self._aged(ended_before)
         if not found and keep is not None:
             found = [row[0] for row in await self._read("surplus_jobs", (keep, _STEP))]
         return found
@@ -170,15 +177,20 @@ class Store:
             await self._write(lambda connection: connection.executemany(QUERIES["delete_request"], keys))
         return len(keys) == _STEP
 
+    async def _aged(self, ended_before: float) -> list[int]:
+        """Looks at bounded stretches, since where nothing has expired all of them have to be looked at."""
+        first = 0
+        while True:
+            end = await self._read("step_end", (first, _LOOK))
+            last = end[0][0] if end else _LARGEST
+            rows = await self._read("expired_jobs", (first, last, ended_before, _STEP))
+            if rows or not end:
+                return [row[0] for row in rows]
+            first = last + 1
+
     async def trim_events(self) -> bool:
         """Delete some events of jobs that are forgotten, the oldest first; whether there may be more."""
-        first = (await self._read("first_wanted_event"))[0][0]
-        floor = first if first is not None else (await self.counters())["event"] + 1
-
-        def delete(connection: sqlite3.Connection) -> int:
-            return connection.execute(QUERIES["delete_events"], (floor, _STEP)).rowcount
-
-        return await self._write(delete) == _STEP
+        return await self._write(lambda connection: trim_events(connection, _SPARE_EVENTS, _STEP))
 
     async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with explained(self.path):

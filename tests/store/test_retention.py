@@ -58,7 +58,10 @@ async def test_by_age_and_by_count(store: Store) -> None:
     assert await store.expired(None, None) == []
 
 
-async def test_events_of_what_is_forgotten_go_up_to_the_first_that_is_wanted(store: Store) -> None:
+async def test_events_of_what_is_forgotten_go_up_to_the_first_that_is_wanted(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobd.store.store._SPARE_EVENTS", 0)
     for number in range(1, 6):
         await store.commit(batch(number, 10.0))
     await store.commit(Batch(reaped=[1, 2]))

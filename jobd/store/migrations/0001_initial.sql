@@ -1,18 +1,22 @@
 -- The first schema. Times are seconds since the epoch, durations seconds, sizes bytes, states DRMAA2's numbers;
 -- what is not known is NULL. A migration that was released is never changed.
 
+-- The letters "jobd", so that nothing else is taken for it.
+PRAGMA application_id = 0x6A6F6264;
+
 CREATE TABLE meta (
     name TEXT PRIMARY KEY,
     value TEXT NOT NULL
 ) WITHOUT ROWID;
 
--- The last numbers given: jobs, events, daemon generations. Never reused, whatever is deleted.
+-- The last numbers given: jobs, events, daemon generations. Never reused, whatever is deleted. And the floor of the event
+-- log: from first_event on it is whole, below it only jobs that are kept still have theirs.
 CREATE TABLE counter (
     name TEXT PRIMARY KEY,
     value INTEGER NOT NULL
 ) WITHOUT ROWID;
 
-INSERT INTO counter (name, value) VALUES ('job', 0), ('event', 0), ('generation', 0);
+INSERT INTO counter (name, value) VALUES ('job', 0), ('event', 0), ('generation', 0), ('first_event', 1);
 
 CREATE TABLE session (
     owner_uid INTEGER NOT NULL,
@@ -44,6 +48,9 @@ CREATE TABLE job (
     submission_machine TEXT NOT NULL,
     retry_of TEXT
 );
+
+-- For an owner's newest job, however many others submit.
+CREATE INDEX job_owner ON job (owner_uid);
 
 -- Where it stands: a row for each run of an array's tasks that stand alike, one (0 to 0) for a single job.
 CREATE TABLE task (
