@@ -15,8 +15,10 @@ from jobd.protocol.frames import LineBuffer
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
-    from typing import Any
+    from collections.abc import Callable, Iterator
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
 
 PATIENCE = 5.0
 LONG_PATIENCE = 60.0
@@ -117,8 +119,11 @@ class Daemon:
         self._autostart = autostart and self.place.autostart and not forbidden
         self._started = False
 
-    def connect(self, patience: float = PATIENCE) -> Connection:
+    def connect(self, patience: float = PATIENCE, *, again: bool = False) -> Connection:
         """A connection.
+
+        ``again``: there was one before. Then none is started, which would undo a ``jobd shutdown``, and a socket that
+        is not there is waited for.
 
         Raises:
             DrmCommunication: nobody answers.
@@ -134,7 +139,9 @@ class Daemon:
                     f"{self.place.socket} may not be used by you", hint=_permission_hint(self.place)
                 ) from error
             except (Lost, OSError) as error:
-                if self._autostart and isinstance(error, FileNotFoundError | ConnectionRefusedError):
+                if again:
+                    pass
+                elif self._autostart and isinstance(error, FileNotFoundError | ConnectionRefusedError):
                     self._start()
                     until = max(until, time.monotonic() + _START_PATIENCE)
                 elif isinstance(error, FileNotFoundError) and not self._started:
@@ -155,7 +162,7 @@ class Daemon:
         hint = "start it with jobd serve" if not self.place.system else "systemctl status jobd tells more"
         return DrmCommunication(f"{why} at {self.place.socket}", hint=hint)
 
-    def request(self, method: str, params: dict[str, Any], *, patience: float = PATIENCE, notes: bool = False) -> Any:
+    def request(self, method: str, params: dict[str, Any], *, patience: float = PATIENCE) -> Any:
         """Send a request and return its result; sent again where the connection is cut, so it must bear a repeat.
 
         Raises:
@@ -169,12 +176,30 @@ class Daemon:
             except Lost as error:
                 if time.monotonic() > until:
                     raise self.unreachable("the daemon hung up") from error
-                if notes:
-                    note("the daemon is away; waiting for it to come back")
-                    until = time.monotonic() + patience
                 time.sleep(_PAUSE)
             finally:
                 connection.close()
+
+    def through_restarts(self, work: Callable[[Connection], T], patience: float = LONG_PATIENCE) -> T:
+        """Do something that takes long; where the daemon goes away, again once it is back.
+
+        ``work`` goes on where it was, by what it remembers.
+
+        Raises:
+            DrmCommunication: the daemon does not come back in time.
+        """
+        connection = self.connect()
+        while True:
+            began = time.monotonic()
+            try:
+                return work(connection)
+            except Lost:
+                note("the daemon is away; waiting for it to come back")
+            finally:
+                connection.close()
+            if time.monotonic() - began < _PAUSE:
+                time.sleep(_LONGEST_PAUSE)
+            connection = self.connect(patience, again=True)
 
 
 def _permission_hint(place: paths.Place) -> str:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import sys
-import time
 
-from jobd.cli.connection import LONG_PATIENCE, PATIENCE, Daemon, Lost
-from jobd.cli.failing import note
+from jobd.cli.connection import LONG_PATIENCE, PATIENCE, Connection, Daemon
 from jobd.cli.options import Parser
 from jobd.cli.show import cell, print_json, print_lines
 
@@ -29,26 +27,18 @@ def main(words: list[str]) -> int:
 
 def _follow(daemon: Daemon, params: dict[str, Any], *, as_json: bool) -> None:
     """Through any restart of the daemon: each time on after the last number."""
-    patience = LONG_PATIENCE if params["follow"] else PATIENCE
-    until = None
-    while True:
-        connection = daemon.connect(patience)
-        try:
-            number = connection.send("events", params)
-            connection.result_of(number)
-            for message in connection.stream(number):
-                if message["method"] == "event_end":
-                    return
-                event = message["params"]["event"]
-                params["since"] = event["first"] - 1 if event.get("truncated") else event["seq"]
-                _show(event, as_json=as_json)
-        except Lost:
-            until = until or time.monotonic() + patience
-            if time.monotonic() > until:
-                raise daemon.unreachable("the daemon went away") from None
-            note("the daemon is away; waiting for it to come back")
-        finally:
-            connection.close()
+
+    def read(connection: Connection) -> None:
+        number = connection.send("events", params)
+        params["since"] = connection.result_of(number)["since"]
+        for message in connection.stream(number):
+            if message["method"] == "event_end":
+                return
+            event = message["params"]["event"]
+            params["since"] = event["first"] - 1 if event.get("truncated") else event["seq"]
+            _show(event, as_json=as_json)
+
+    daemon.through_restarts(read, LONG_PATIENCE if params["follow"] else PATIENCE)
 
 
 def _show(event: dict[str, Any], *, as_json: bool) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 
-from jobd.cli.connection import LONG_PATIENCE, PATIENCE, Daemon, Lost
-from jobd.cli.failing import note
+from jobd.cli.connection import LONG_PATIENCE, PATIENCE, Connection, Daemon
 from jobd.cli.options import Parser
 from jobd.model.errors import from_wire
 from jobd.model.text import unwrap
@@ -42,25 +40,17 @@ def main(words: list[str]) -> int:
 
 def _follow(daemon: Daemon, params: dict[str, Any]) -> None:
     """Through any restart of the daemon: each time on from the offsets that were reached."""
-    patience = LONG_PATIENCE if params["follow"] else PATIENCE
-    until = None
-    while True:
-        connection = daemon.connect(patience)
-        try:
-            number = connection.send("logs", params)
-            connection.result_of(number)
-            for message in connection.stream(number):
-                if message["method"] == "output_end":
-                    _check(message["params"])
-                    return
-                _pass_on(message["params"], params["offsets"])
-        except Lost:
-            until = until or time.monotonic() + patience
-            if time.monotonic() > until:
-                raise daemon.unreachable("the daemon went away") from None
-            note("the daemon is away; waiting for it to come back")
-        finally:
-            connection.close()
+
+    def read(connection: Connection) -> None:
+        number = connection.send("logs", params)
+        connection.result_of(number)
+        for message in connection.stream(number):
+            if message["method"] == "output_end":
+                _check(message["params"])
+                return
+            _pass_on(message["params"], params["offsets"])
+
+    daemon.through_restarts(read, LONG_PATIENCE if params["follow"] else PATIENCE)
 
 
 def _check(params: dict[str, Any]) -> None:

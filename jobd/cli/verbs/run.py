@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import select
 import signal
-import time
 
-from jobd.cli.connection import LONG_PATIENCE, Connection, Daemon, Lost
+from jobd.cli.connection import Connection, Daemon
 from jobd.cli.exit_codes import outcome
 from jobd.cli.failing import INTERRUPTED, note
 from jobd.cli.options import Parser
@@ -102,21 +101,13 @@ class Follower:
 
     def follow(self) -> dict[str, Any]:
         """Until the job has ended; its info."""
-        until = None
-        while True:
-            connection = self._daemon.connect(LONG_PATIENCE)
-            try:
-                if self._ending:
-                    self._terminate()
-                self._logs(connection)
-                return self._wait(connection)
-            except Lost:
-                until = until or time.monotonic() + LONG_PATIENCE
-                if time.monotonic() > until:
-                    raise
-                note("the daemon is away; waiting for it to come back")
-            finally:
-                connection.close()
+        return self._daemon.through_restarts(self._follow)
+
+    def _follow(self, connection: Connection) -> dict[str, Any]:
+        if self._ending:
+            self._terminate()
+        self._logs(connection)
+        return self._wait(connection)
 
     def _logs(self, connection: Connection) -> None:
         if not self._offsets:

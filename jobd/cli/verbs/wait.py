@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from jobd.cli.connection import LONG_PATIENCE, Daemon
+import time
+
+from jobd.cli.connection import Connection, Daemon
 from jobd.cli.exit_codes import outcome
 from jobd.cli.options import Parser, add_selection, selection
 from jobd.cli.show import print_json, print_lines
@@ -27,12 +29,25 @@ def main(words: list[str]) -> int:
         "any": options.any,
         "timeout": None if options.timeout is None else parse_duration(options.timeout),
     }
-    jobs = Daemon(options).request("wait", params, patience=LONG_PATIENCE, notes=True)["jobs"]
+    jobs = _wait(Daemon(options), params)
     if options.json:
         print_json({"jobs": jobs})
     elif options.quiet:
         print_lines(job["job_id"] for job in jobs)
     return _code(jobs, options.goal, any_of=options.any)
+
+
+def _wait(daemon: Daemon, params: dict[str, Any]) -> list[dict[str, Any]]:
+    """Through any restart of the daemon; the time-out goes on meanwhile."""
+    until = None if params["timeout"] is None else time.monotonic() + params["timeout"]
+
+    def ask(connection: Connection) -> list[dict[str, Any]]:
+        if until is not None:
+            params["timeout"] = max(0.0, until - time.monotonic())
+        found: list[dict[str, Any]] = connection.result_of(connection.send("wait", params))["jobs"]
+        return found
+
+    return daemon.through_restarts(ask)
 
 
 def _code(jobs: list[dict[str, Any]], goal: str, *, any_of: bool) -> int:
