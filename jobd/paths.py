@@ -11,7 +11,6 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 from jobd.model.errors import DeniedByDrms, DrmCommunication
 
@@ -27,18 +26,30 @@ _NETWORK = frozenset(
 )
 
 
-class Place(NamedTuple):
+class Place:
     """A daemon's place: its state folder, its socket, and how it was chosen.
 
     ``system`` is the system's daemon; ``autostart`` whether a client may start it; ``note`` says, for people,
     why the state is not where it would usually be.
     """
 
-    state_dir: Path
-    socket: Path
-    system: bool
-    autostart: bool
-    note: str | None = None
+    # Written by hand: typing and dataclasses would each cost every command some milliseconds.
+    __slots__ = ("autostart", "note", "socket", "state_dir", "system")
+
+    def __init__(
+        self, state_dir: Path, socket: Path, *, system: bool, autostart: bool, note: str | None = None
+    ) -> None:
+        self.state_dir = state_dir
+        self.socket = socket
+        self.system = system
+        self.autostart = autostart
+        self.note = note
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Place) and all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    def __hash__(self) -> int:
+        return hash((self.state_dir, self.socket))
 
 
 SYSTEM = Place(Path("/var/lib/jobd"), Path("/run/jobd/jobd.sock"), system=True, autostart=False)

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Any
 
 from jobd.model.errors import InvalidArgument
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 WireText = str | dict[str, str]
 """A string in JSON: text, or an object with its bytes in base64."""

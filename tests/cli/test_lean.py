@@ -11,7 +11,18 @@ import pytest
 
 from tests.helpers.daemon import Daemon
 
-TOO_HEAVY = {"asyncio", "anyio", "msgspec", "rich", "structlog", "aiosqlite", "psutil", "dataclasses", "inspect"}
+TOO_HEAVY = {
+    "asyncio",
+    "anyio",
+    "msgspec",
+    "rich",
+    "structlog",
+    "aiosqlite",
+    "psutil",
+    "dataclasses",
+    "inspect",
+    "typing",
+}
 REPORT = (
     "import sys, json\n"
     "from jobd.cli import main\n"

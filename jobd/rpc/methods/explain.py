@@ -52,11 +52,13 @@ class ExplainParams(Params):
 async def explain(call: Call, params: ExplainParams) -> dict[str, Any]:
     """A sentence or two for each job."""
     found = await select(call, params.selection)
-    return {"jobs": [_row(job, tasks, call.context.scheduler) for job, tasks in found]}
+    return {"jobs": [_row(call, job, tasks) for job, tasks in found]}
 
 
-def _row(job: Job, tasks: Tasks, scheduler: Scheduler) -> dict[str, Any]:
-    text = sentence(job, tasks, scheduler)
+def _row(call: Call, job: Job, tasks: Tasks) -> dict[str, Any]:
+    text = sentence(job, tasks, call.context.scheduler)
+    if not tasks.state.final and (trouble := call.context.backend(job.backend).health().last_error):
+        text += f" Backend {job.backend}: {trouble}."
     return {
         "job_id": str(tasks.id),
         "state": tasks.state.name,

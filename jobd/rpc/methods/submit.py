@@ -35,7 +35,7 @@ async def submit(call: Call, params: SubmitParams) -> dict[str, Any]:
     if not params.templates:
         raise InvalidArgument("there is no template to submit")
     templates = [_parse(params, number) for number in range(len(params.templates))]
-    request_id = params.request_id or (templates[0].request_id if len(templates) == 1 else None)
+    request_id = params.request_id or _own_request_id(templates)
     digest = _digest(params)
     if request_id is not None:
         known = await call.context.bookkeeper.known_request(call.owner.uid, request_id)
@@ -62,6 +62,13 @@ async def _commit(
         )
         ids: range = await bookkeeper.ask(command)
     return ids
+
+
+def _own_request_id(templates: list[JobTemplate]) -> str | None:
+    """The request id in a template, which names a whole request: so it can only be that of one."""
+    if len(templates) > 1 and any(template.request_id is not None for template in templates):
+        raise InvalidArgument("a request_id is for all templates of a request", hint="give it beside them, not in them")
+    return templates[0].request_id
 
 
 def _parse(params: SubmitParams, number: int) -> JobTemplate:
