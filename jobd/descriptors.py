@@ -13,5 +13,7 @@ def raise_own_limit() -> None:
 
 
 def restore_limit(pid: int) -> None:
-    """Give a process that was just started the limit that this one was started with (prlimit(2))."""
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, _ORIGINAL)
+    """Give a process that was just started the soft limit that this one was started with (prlimit(2))."""
+    hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)[1]
+    soft = _ORIGINAL[0] if hard == resource.RLIM_INFINITY or 0 <= _ORIGINAL[0] < hard else hard
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))

@@ -61,10 +61,12 @@ class Server:
         while True:
             try:
                 stream = await listener.accept()
-            except OSError as error:
-                if error.errno not in _SHORT:
+            except anyio.BrokenResourceError as error:
+                # What anyio makes of any OSError; the listener is as good as before.
+                number = getattr(error.__cause__, "errno", None)
+                if number not in _SHORT:
                     raise
-                _log.warning("can't accept clients", error=os.strerror(error.errno), retry_after=pause)
+                _log.warning("can't accept clients", error=os.strerror(number), retry_after=pause)
                 await anyio.sleep(pause)
                 pause = min(_LONGEST_PAUSE, pause * 2)
                 continue

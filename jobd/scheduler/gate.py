@@ -31,9 +31,11 @@ class Gate:
         self._shortage = shortage
         self._wake = wake
         self._refused = anyio.Event()
+        self._reason = ""
 
     def refused(self, reason: str) -> None:
         """A start came back, or a commit found no room."""
+        self._reason = reason
         if self._scheduler.paused is None:
             self._scheduler.paused = reason
         self._refused.set()
@@ -48,7 +50,7 @@ class Gate:
         pause = _FIRST_PAUSE
         while self._refused.is_set():
             self._refused = anyio.Event()
-            _log.warning("no new work is started", reason=self._scheduler.paused, retry_after=pause)
+            _log.warning("no new work is started", reason=self._reason, retry_after=pause)
             await anyio.sleep(pause)
             pause = min(_LONGEST_PAUSE, pause * 2)
             short = await self._shortage()

@@ -173,6 +173,8 @@ def test_keeper_and_daemon_killed_together(make_daemon: MakeDaemon, tmp_path: Pa
         open_gate(early, "5")
         eventually(lambda: len(daemon.jobs()) == 1, "one has ended while nobody was there")
         daemon.start()
+        # As an orphan it is a zombie until init reaps it, which can take seconds; then the kernel tells.
+        eventually(lambda: jobs(daemon)[first]["state"] == "FAILED", "its end is known")
         assert_truthful(jobs(daemon)[first], 5)
         open_gate(late, "6")
         eventually(lambda: jobs(daemon)[second]["state"] == "FAILED", "the other ended")
