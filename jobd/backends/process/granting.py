@@ -168,4 +168,10 @@ class Granting:
 
     async def is_local_file(self, path: bytes) -> bool:
         """Whether a path can be watched without a risk that it hangs."""
-        return await anyio.to_thread.run_sync(self._locality.is_output, path)
+
+        def look() -> bool:
+            # Without this a mount that is newer than the last grant would be looked into, and might hang a thread.
+            self._locality.refresh()
+            return self._locality.is_output(path)
+
+        return await anyio.to_thread.run_sync(look)
