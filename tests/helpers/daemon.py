@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,7 @@ class Daemon:
         # Somebody else may not be let into the caller's folder.
         self._cwd = None if user is None else Path("/")
         self._process: subprocess.Popen[bytes] | None = None
+        self._commands: list[subprocess.Popen[bytes]] = []
         if user is not None:
             os.chown(state_dir, user.uid, user.gid)
         self.configure(config)
@@ -204,7 +206,7 @@ class Daemon:
     def popen(
         self, *words: str | bytes | os.PathLike[str], environ: Mapping[str, str] | None = None, **options: Any
     ) -> subprocess.Popen[bytes]:
-        """Start ``jobd WORDS...``; whoever calls waits for it. ``options`` are subprocess.Popen's."""
+        """Start ``jobd WORDS...``; what still runs at the end is ended. ``options`` are subprocess.Popen's."""
         streams = {
             "stdin": subprocess.DEVNULL,
             "stdout": subprocess.PIPE,
@@ -214,7 +216,9 @@ class Daemon:
         }
         command = [sys.executable, "-m", "jobd", *words]
         environ = environment(self.state_dir, environ)
-        return subprocess.Popen(command, env=environ, **{**streams, **_as_user(self._user)})
+        started = subprocess.Popen(command, env=environ, **{**streams, **_as_user(self._user)})
+        self._commands.append(started)
+        return started
 
     def submit(self, *words: str | bytes | os.PathLike[str]) -> str:
         """``jobd submit WORDS...``; the id."""
@@ -235,9 +239,21 @@ class Daemon:
             self._process.kill()
             self._process.wait(PATIENCE)
             self._process = None
+        for command in self._commands:
+            _end(command)
         processes.end_all(self.state_dir, self._token_prefix())
         print(self.logged())
         self.log.unlink(missing_ok=True)
+
+
+def _end(command: subprocess.Popen[bytes]) -> None:
+    """Of a test that failed: else its pipes would fail the next one, too."""
+    command.kill()
+    command.wait(PATIENCE)
+    for pipe in (command.stdin, command.stdout, command.stderr):
+        if pipe is not None:
+            with suppress(BrokenPipeError):
+                pipe.close()
 
 
 def _as_user(user: User | None) -> dict[str, Any]:
