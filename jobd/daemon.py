@@ -42,6 +42,9 @@ from jobd.store import Store
 _log = structlog.get_logger(__name__)
 
 
+_LEAVE_WITHIN = 3.0
+
+
 @dataclass(frozen=True)
 class Options:
     """What ``jobd serve`` was told on its command line; None where it was not."""
@@ -107,7 +110,17 @@ class Daemon:
             await self._stop.wait()
             _log.info("stopping; jobs run on")
             self._notifier.send("STOPPING=1")
+            leaving = self._agents_without_work()
             tasks.cancel_scope.cancel()
+        with anyio.move_on_after(_LEAVE_WITHIN):
+            for pid in leaving:
+                await _gone(pid)
+
+    def _agents_without_work(self) -> set[int]:
+        """Where no job is active the backends' processes go with the daemon."""
+        if len(self._bookkeeper.picture):
+            return set()
+        return {pid for backend in self._backends.values() for pid in backend.agents()}
 
     async def _serve(self, stack: AsyncExitStack, tasks: TaskGroup) -> None:
         self._store = await stack.enter_async_context(Store.open(self._place.state_dir))
@@ -237,3 +250,15 @@ class Daemon:
             await backend.set_capacity(self._scheduler.slots)
         self._bookkeeper.wake()
         _log.info("configuration reloaded", slots=self._scheduler.slots)
+
+
+async def _gone(pid: int) -> None:
+    """Wait for the end of a process that is leaving."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        await anyio.wait_readable(descriptor)
+    finally:
+        os.close(descriptor)

@@ -7,7 +7,7 @@ group ``jobd.backends``.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -173,6 +173,9 @@ class Backend(Protocol):
 
     def slot_agent(self) -> str | None:
         """The name to write into the next intents (``granted_to``), None where it needs none or has none yet."""
+
+    def agents(self) -> Collection[int]:
+        """The pids of its processes that outlive the daemon as long as there are jobs."""
 
     async def recover(self) -> None:
         """Find again what was running or intended when the last daemon ended; report what happened meanwhile.

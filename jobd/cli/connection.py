@@ -168,12 +168,13 @@ class Daemon:
         Raises:
             JobdError: its error, or nobody answers.
         """
-        until = time.monotonic() + patience
+        until: float | None = None
         while True:
             connection = self.connect(patience)
             try:
                 return connection.result_of(connection.send(method, params))
             except Lost as error:
+                until = until or time.monotonic() + patience
                 if time.monotonic() > until:
                     raise self.unreachable("the daemon hung up") from error
                 time.sleep(_PAUSE)

@@ -40,6 +40,14 @@ def test_a_stop_is_a_success(daemon: Daemon) -> None:
     assert not daemon.socket.exists()
 
 
+def test_an_idle_keeper_leaves_with_its_daemon(daemon: Daemon) -> None:
+    assert daemon.jobd("run", "--", "true").returncode == 0
+    assert len(daemon.keepers()) == 1
+    assert daemon.jobd("shutdown", "--terminate-jobs").returncode == 0
+    assert daemon.keepers() == []
+    daemon.wait()
+
+
 def test_a_second_daemon_on_one_state_folder_is_refused(daemon: Daemon) -> None:
     second = daemon.jobd("serve", "--state-dir", str(daemon.state_dir))
     assert second.returncode == 69

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 
 import anyio
@@ -98,6 +98,10 @@ class ProcessBackend:
     def slot_agent(self) -> str:
         """The keeper for new jobs; it is started with the first of them."""
         return self._keepers.current
+
+    def agents(self) -> Collection[int]:
+        """The keepers."""
+        return {link.pid for link in self._keepers.links.values() if link.alive and link.pid}
 
     async def recover(self) -> None:
         """Ask the keepers and their journals."""

@@ -135,6 +135,9 @@ class Keeper:
     def _speak(self) -> None:
         """Send what is to be said; reports are held back a moment while granted work waits and no slot is free."""
         state = self._state
+        if state.connected and not self._daemons.connected:
+            # Nobody asks any more: what left nothing is forgotten now, so that an idle keeper leaves with its daemon.
+            self._reaper.sweep(time.monotonic())
         state.connected = self._daemons.connected
         if not state.outgoing:
             return

@@ -101,7 +101,7 @@ class Reaper:
         self._unswept.append(job)
         if not self._sweeping:
             self._sweeping = True
-            self._state.at(job.left_since + _SWEEP, self._sweep)
+            self._state.at(job.left_since + _SWEEP, self.sweep)
 
     def _look_at_leftovers(self) -> None:
         self._unfreed = [job for job in self._unfreed if not self._freed(job)]
@@ -116,7 +116,7 @@ class Reaper:
         self._state.note(job, records.simple(b"freed", job.token))
         return True
 
-    def _sweep(self, now: float) -> None:
+    def sweep(self, now: float) -> None:
         """Once a second: which of the jobs that ended have left something, looked at once for all of them."""
         busy = self._owners_of_orphans()
         waiting: list[Job] = []
@@ -132,7 +132,7 @@ class Reaper:
         self._unswept = waiting
         self._sweeping = bool(waiting)
         if waiting:
-            self._state.at(now + _SWEEP, self._sweep)
+            self._state.at(now + _SWEEP, self.sweep)
 
     def _owners_of_orphans(self) -> set[bytes]:
         """The tokens of ended jobs that something is left of: each orphan is looked at once."""
