@@ -13,6 +13,8 @@ from jobd.model.errors import DrmCommunication, JobdError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from jobd.paths import Place
 
 _NOT_INHERITED = (
@@ -23,7 +25,10 @@ _NOT_INHERITED = (
     "JOBD_SESSION",
     "JOBD_QUEUE",
     "NOTIFY_SOCKET",
+    "JOBD_AUTOSTARTED",
 )
+
+_MARK = "JOBD_AUTOSTARTED"
 
 
 def start(place: Place) -> None:
@@ -60,21 +65,50 @@ def main(state_dir: str) -> int:
     except JobdError as error:
         sys.stderr.write(error.message + (f"; {error.hint}" if error.hint else ""))
         return 1
-    if os.fork() == 0:
-        _detach()
+    reading, writing = os.pipe()
+    daemon = os.fork()
+    if daemon == 0:
+        _detach(writing)
         # Out of the login session, which may end everything in it; where that can't be had it stays.
         scope.own_scope(os.getpid(), "jobd-daemon")
+        os.environ[_MARK] = "1"
         os.execv(sys.executable, [sys.executable, "-m", "jobd", "serve", "--state-dir", state_dir])
+    os.close(writing)
+    return _told(daemon, reading)
+
+
+def _told(daemon: int, reading: int) -> int:
+    """Wait until the daemon listens, and lets go of its stderr, or fails: then pass on what it said."""
+    said = b""
+    while part := os.read(reading, 4096):
+        said += part
+    ended, status = os.waitpid(daemon, os.WNOHANG)
+    if ended and status:
+        os.write(2, said)
+        return 1
     return 0
 
 
-def _detach() -> None:
-    """A session of its own, and /dev/null for everything: else ``x=$(jobd submit ...)`` would hang."""
+def _detach(stderr: int) -> None:
+    """A session of its own, and /dev/null for what is the caller's: else ``x=$(jobd submit ...)`` would hang."""
     os.setsid()
     null = os.open(os.devnull, os.O_RDWR)
-    for number in (0, 1, 2):
-        os.dup2(null, number)
+    for number, target in ((0, null), (1, null), (2, stderr)):
+        os.dup2(target, number)
     os.closerange(3, 1 << 16)
+
+
+def is_autostarted(environ: Mapping[str, str]) -> bool:
+    """Whether this daemon was started by a client."""
+    return _MARK in environ
+
+
+def let_go(environ: Mapping[str, str]) -> None:
+    """In a daemon that was started so: it listens, and has nothing more to say to who started it."""
+    if is_autostarted(environ):
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, 2)
+        os.close(null)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ import os
 import platform
 import signal
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +15,8 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
+from jobd import autostart, logs, notify, paths
 from jobd import config as configuration
-from jobd import logs, notify, paths
 from jobd.backends import registry
 from jobd.backends.base import Attempt
 from jobd.bookkeeper import Bookkeeper
@@ -26,8 +26,8 @@ from jobd.descriptors import raise_own_limit
 from jobd.housekeeping import Housekeeping
 from jobd.inotify import Inotify
 from jobd.listening import Listening, inherited_sockets
-from jobd.lock import StateLock
-from jobd.model.errors import JobdError
+from jobd.lock import AlreadyRunning, StateLock
+from jobd.model.errors import JobdError, first_of
 from jobd.model.job import Job, Tasks
 from jobd.model.tokens import make_token
 from jobd.room import Room
@@ -69,9 +69,26 @@ def main(options: Options, environ: Mapping[str, str] = os.environ) -> int:
     config_path = paths.config_path(environ, options.config, place)
     config = configuration.load(config_path)
     logs.configure(options.log_level or config.daemon.log_level)
-    with StateLock(place.state_dir):
-        anyio.run(Daemon(place, options, config, config_path, environ).run)
+    try:
+        lock = StateLock(place.state_dir)
+    except AlreadyRunning:
+        if autostart.is_autostarted(environ):
+            return 0  # another one was quicker, and is as good
+        raise
+    with lock:
+        _run(Daemon(place, options, config, config_path, environ))
     return 0
+
+
+def _run(daemon: Daemon) -> None:
+    """Out of a task group an error comes as a group of one, which no caller is prepared for."""
+    failed: JobdError | None = None
+    try:
+        anyio.run(daemon.run)
+    except* JobdError as group:
+        failed = first_of(group)
+    if failed is not None:
+        raise failed
 
 
 class Daemon:
@@ -92,6 +109,7 @@ class Daemon:
         self._environ = environ
         self._machine = platform.node()
         self._stop = anyio.Event()
+        self._ready = anyio.Event()
         self._notifier = notify.Notifier(environ)
 
     async def run(self) -> None:
@@ -142,6 +160,7 @@ class Daemon:
         )
         context = self._context()
         listening = await stack.enter_async_context(self._listening(context, tasks))
+        autostart.let_go(self._environ)
         _log.info("listening", socket=os.fspath(listening.path), generation=generation)
         for task in (
             self._bookkeeper.run,
@@ -152,9 +171,9 @@ class Daemon:
         ):
             tasks.start_soon(task)
         tasks.start_soon(Housekeeping(self._bookkeeper, self._backends, lambda: self._config.retention).run)
-        await self._recover(tasks, context)
+        await self._recover(tasks)
 
-    async def _recover(self, tasks: TaskGroup, context: Context) -> None:
+    async def _recover(self, tasks: TaskGroup) -> None:
         """Find again what was running, before any start and before ``ready``."""
         self._notifier.send("STATUS=recovering")
         for backend in self._backends.values():
@@ -162,7 +181,7 @@ class Daemon:
             await backend.set_capacity(self._scheduler.slots)
             await backend.recover()
         self._bookkeeper.start_with(self._start)
-        context.ready.set()
+        self._ready.set()
         self._notifier.send("READY=1\nSTATUS=ready")
         tasks.start_soon(self._notifier.watchdog)
         _log.info("ready", active=len(self._bookkeeper.picture))
@@ -183,14 +202,14 @@ class Daemon:
             shutdown=self._stop.set,
             lag=self._lag,
             notes=notes,
+            ready=self._ready,
         )
 
     def _socket_path(self) -> Path:
         return Path(self._options.socket) if self._options.socket else self._place.socket
 
-    @asynccontextmanager
-    async def _listening(self, context: Context, tasks: TaskGroup) -> AsyncIterator[Listening]:
-        listening = Listening(
+    def _listening(self, context: Context, tasks: TaskGroup) -> Listening:
+        return Listening(
             self._socket_path(),
             Server(context, METHODS),
             tasks,
@@ -198,8 +217,6 @@ class Daemon:
             self._inotify,
             shared=self._place.system,
         )
-        async with listening:
-            yield listening
 
     def _gate(self) -> Gate:
         gate = Gate(self._scheduler, self._room.shortage, self._bookkeeper.wake)
@@ -231,10 +248,10 @@ class Daemon:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
             task_status.started()
             async for number in received:
-                if number is signal.SIGHUP:
-                    await self._reload()
-                else:
+                if number is not signal.SIGHUP:
                     self._stop.set()
+                elif self._ready.is_set():  # before that the file was read a moment ago
+                    await self._reload()
 
     async def _reload(self) -> None:
         """Read the configuration again; a bad file leaves the old one in force."""

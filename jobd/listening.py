@@ -14,6 +14,7 @@ from anyio.abc import SocketListener, TaskGroup
 
 from jobd import paths
 from jobd.inotify import VANISHED, Inotify
+from jobd.model.errors import DrmCommunication
 from jobd.rpc.server import Server, bind
 
 _log = structlog.get_logger(__name__)
@@ -65,13 +66,19 @@ class Listening:
         """Begin to listen.
 
         Raises:
-            OSError: the socket can't be bound.
+            DrmCommunication: the socket can't be bound.
         """
-        if not self._inherited:
-            paths.ensure_private_folder(self.path.parent, 0o755 if self._mode == _SHARED else 0o700)
-        for raw in self._inherited or [bind(self.path, self._mode)]:
+        for raw in self._inherited or [self._bind()]:
             await self._serve(raw)
         return self
+
+    def _bind(self) -> socket.socket:
+        paths.ensure_private_folder(self.path.parent, 0o755 if self._mode == _SHARED else 0o700)
+        try:
+            return bind(self.path, self._mode)
+        except OSError as error:
+            hint = "choose another place with --socket or --state-dir"
+            raise DrmCommunication(f"the socket {self.path} can't be made: {error.strerror}", hint=hint) from error
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -10,28 +10,27 @@ from types import TracebackType
 from jobd.model.errors import DrmCommunication
 
 
+class AlreadyRunning(DrmCommunication):
+    """A daemon already runs for the state folder."""
+
+
 class StateLock:
-    """flock(2) on ``<state>/lock`` for as long as the context lasts."""
+    """flock(2) on ``<state>/lock``, taken at once and given back at the end of the context.
+
+    Raises:
+        AlreadyRunning: another daemon holds it.
+    """
 
     def __init__(self, state_dir: Path) -> None:
-        self._path = state_dir / "lock"
-        self._descriptor = -1
-
-    def __enter__(self) -> StateLock:
-        """Take it.
-
-        Raises:
-            DrmCommunication: another daemon holds it.
-        """
-        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._descriptor = os.open(state_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(self._descriptor)
-            raise DrmCommunication(
-                f"a daemon already runs for {self._path.parent}",
-                hint="jobd status shows it; jobd shutdown stops it",
-            ) from None
+            hint = "jobd status shows it; jobd shutdown stops it"
+            raise AlreadyRunning(f"a daemon already runs for {state_dir}", hint=hint) from None
+
+    def __enter__(self) -> StateLock:
         return self
 
     def __exit__(

@@ -169,6 +169,15 @@ ERRORS: Mapping[int, type[JobdError]] = {error.code: error for error in ALL_ERRO
 """Every kind of error by its code."""
 
 
+def first_of(group: BaseExceptionGroup[JobdError]) -> JobdError:
+    """The first error of a group that a task group made, however deep."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    assert isinstance(error, JobdError)
+    return error
+
+
 def from_wire(error: Mapping[str, Any]) -> JobdError:
     """The exception for a JSON-RPC error object; an unknown code is an Internal error that keeps the text."""
     data = error.get("data") or {}

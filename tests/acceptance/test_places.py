@@ -116,6 +116,29 @@ def test_a_state_folder_that_can_t_be_made(tmp_path: Path) -> None:
         assert b"Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("words", [["serve"], ["submit", "--", "true"]], ids=["serve", "autostart"])
+def test_a_damaged_database_is_refused_by_name_and_left_as_it_is(state_dir: Path, words: list[str]) -> None:
+    database = state_dir / "jobd.db"
+    database.write_bytes(b"this is no database at all, though it is long enough" * 100)
+    before = database.read_bytes()
+    environ = environment(state_dir, {"JOBD_NO_AUTOSTART": "0"})
+    command = [sys.executable, "-m", "jobd", *words]
+    done = subprocess.run(command, env=environ, capture_output=True, timeout=30, check=False)
+    assert done.returncode == 69
+    assert os.fsencode(database) in done.stderr
+    assert b"damaged" in done.stderr
+    assert b"Traceback" not in done.stderr
+    assert database.read_bytes() == before
+
+
+def test_a_socket_that_can_t_be_made(state_dir: Path) -> None:
+    command = [sys.executable, "-m", "jobd", "serve", "--socket", "/proc/nowhere/jobd.sock"]
+    done = subprocess.run(command, env=environment(state_dir), capture_output=True, timeout=30, check=False)
+    assert done.returncode in (5, 69)
+    assert b"/proc/nowhere" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
 def test_a_state_folder_that_others_can_write(state_dir: Path) -> None:
     state_dir.chmod(0o777)
     done = subprocess.run(

@@ -8,7 +8,7 @@ import anyio
 import msgspec
 
 from jobd.backends.base import Backend
-from jobd.model.errors import InvalidArgument, JobdError
+from jobd.model.errors import InvalidArgument, JobdError, first_of
 from jobd.model.info import JobInfo, info_of
 from jobd.model.text import wrap
 from jobd.rpc.context import Call
@@ -43,7 +43,7 @@ async def logs(call: Call, params: LogsParams) -> Stream:
                 for name in dict.fromkeys(params.streams):
                     tasks.start_soon(_send, call, params, found, backend, name)
         except* JobdError as group:
-            end["error"] = _first(group).to_wire()
+            end["error"] = first_of(group).to_wire()
         await call.notify("output_end", {"job": await _info(call, found), **end})
 
     return Stream(run)
@@ -60,14 +60,6 @@ async def _send(call: Call, params: LogsParams, found: Found, backend: Backend, 
         offset += len(chunk)
 
     await backend.copy_output(found.job, found.tasks, name, params.attempt, offset, sink, follow=params.follow)
-
-
-def _first(group: BaseExceptionGroup[JobdError]) -> JobdError:
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    assert isinstance(error, JobdError)
-    return error
 
 
 async def _info(call: Call, found: Found) -> JobInfo | None:
