@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from jobd.store.batch import Batch
 from jobd.store.queries import QUERIES
@@ -101,3 +102,9 @@ def trim_events(connection: sqlite3.Connection, spare: int, step: int) -> bool:
             connection.execute(_Q["delete_events"], (floor, reached))
             connection.execute(_Q["set_counter"], (reached, "first_event"))
     return reached < goal
+
+
+def forget_requests(connection: sqlite3.Connection, keys: Sequence[tuple[Any, ...]]) -> None:
+    """Delete request ids, by owner and id."""
+    with _transaction(connection):
+        connection.executemany(_Q["delete_request"], keys)

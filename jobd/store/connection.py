@@ -24,9 +24,20 @@ class Connection(aiosqlite.Connection):
     still write while the caller believes it closed.
     """
 
+    def __init__(self, connector: Callable[[], sqlite3.Connection], iter_chunk_size: int) -> None:
+        super().__init__(connector, iter_chunk_size)
+        # On every way out it is closed; should there be one that is not thought of, its thread, which waits for work
+        # for ever, must not keep the process. What is being committed then is lost as in a crash: whole.
+        self._thread.daemon = True
+
     async def __aenter__(self) -> Connection:
         with anyio.CancelScope(shield=True):
-            await super().__aenter__()
+            try:
+                await super().__aenter__()
+            except BaseException:
+                # aiosqlite has told its thread to stop and does not wait for it: it would answer to a closed loop.
+                await anyio.to_thread.run_sync(self._thread.join)
+                raise
         return self
 
     async def __aexit__(

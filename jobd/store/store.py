@@ -14,7 +14,7 @@ import anyio
 from jobd.model.job import Event, Job, Tasks
 from jobd.model.states import JobState
 from jobd.store.batch import Batch, Request, Session
-from jobd.store.commit import trim_events, write
+from jobd.store.commit import forget_requests, trim_events, write
 from jobd.store.connection import Connection, fetch, reader, writer
 from jobd.store.faults import explained
 from jobd.store.opening import prepare
@@ -170,13 +170,6 @@ class Store:
             found = [row[0] for row in await self._read("surplus_jobs", (keep, _STEP))]
         return found
 
-    async def trim_requests(self, before: float) -> bool:
-        """Forget some request ids that came before a time; whether there may be more."""
-        keys = await self._read("expired_requests", (before, _STEP))
-        if keys:
-            await self._write(lambda connection: connection.executemany(QUERIES["delete_request"], keys))
-        return len(keys) == _STEP
-
     async def _aged(self, ended_before: float) -> list[int]:
         """Looks at bounded stretches, since where nothing has expired all of them have to be looked at."""
         first = 0
@@ -191,6 +184,13 @@ class Store:
     async def trim_events(self) -> bool:
         """Delete some events of jobs that are forgotten, the oldest first; whether there may be more."""
         return await self._write(lambda connection: trim_events(connection, _SPARE_EVENTS, _STEP))
+
+    async def trim_requests(self, before: float) -> bool:
+        """Forget some request ids that came before a time; whether there may be more."""
+        keys = await self._read("expired_requests", (before, _STEP))
+        if keys:
+            await self._write(lambda connection: forget_requests(connection, keys))
+        return len(keys) == _STEP
 
     async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with explained(self.path):
