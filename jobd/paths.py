@@ -216,6 +216,7 @@ def _make(folder: Path, mode: int) -> None:
     try:
         if not os.path.lexists(folder):
             os.mkdir(folder, mode)
+            os.chmod(folder, mode)  # a strict umask has taken bits away that were asked for
     except FileExistsError:
         return
 

@@ -43,7 +43,9 @@ def account(owner: Owner) -> Account:
         entry = pwd.getpwuid(owner.uid)
     except KeyError:
         name = os.fsencode(owner.name)
-        return Account(owner.uid, os.getgid(), (), name, b"/", b"/bin/sh", switch)
+        # Not the daemon's own group, which is root's: a user whom no database knows is in no group but his own.
+        gid = owner.uid if switch else os.getgid()
+        return Account(owner.uid, gid, (), name, b"/", b"/bin/sh", switch)
     groups = tuple(sorted(_groups(entry.pw_name, entry.pw_gid))) if switch else ()
     home, shell = os.fsencode(entry.pw_dir), os.fsencode(entry.pw_shell or "/bin/sh")
     return Account(owner.uid, entry.pw_gid, groups, os.fsencode(entry.pw_name), home, shell, switch)
