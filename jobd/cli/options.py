@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from jobd import __version__
 from jobd.model.errors import InvalidArgument
 
 TYPE_CHECKING = False
@@ -35,6 +36,7 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--json", action="store_true", help="JSON on stdout")
     group.add_argument("--no-autostart", action="store_true", help="never start a daemon (JOBD_NO_AUTOSTART=1)")
     group.add_argument("-q", "--quiet", action="store_true", help="ids only")
+    group.add_argument("--version", action="version", version=f"jobd {__version__}")
 
 
 def add_selection(parser: argparse.ArgumentParser, *, ids: str = "*") -> None:
