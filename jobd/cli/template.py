@@ -62,7 +62,7 @@ def add_template_options(parser: Parser) -> None:
     group.add_argument("--deadline", metavar="TIME")
     group.add_argument("--array", metavar="1-100[:STEP][%MAX]")
     group.add_argument("--after", metavar="ID[:ON]", action="append", default=[])
-    group.add_argument("--set-label", "--label", dest="labels", metavar="K=V", action="append", default=[])
+    group.add_argument("--label", dest="labels", metavar="K=V", action="append", default=[])
     group.add_argument("--machine", metavar="NAME", action="append", default=[])
     group.add_argument("--email", metavar="ADDRESS", action="append", default=[])
     group.add_argument("--native", metavar="K=V", action="append", default=[])
