@@ -170,7 +170,7 @@ class Daemon:
             listening.watch,
         ):
             tasks.start_soon(task)
-        tasks.start_soon(Housekeeping(self._bookkeeper, self._backends, lambda: self._config.retention).run)
+        tasks.start_soon(self._housekeeping().run)
         await self._recover(tasks)
 
     async def _recover(self, tasks: TaskGroup) -> None:
@@ -217,6 +217,9 @@ class Daemon:
             self._inotify,
             shared=self._place.system,
         )
+
+    def _housekeeping(self) -> Housekeeping:
+        return Housekeeping(self._bookkeeper, self._backends, lambda: self._config.retention, self._place.state_dir)
 
     def _gate(self) -> Gate:
         gate = Gate(self._scheduler, self._room.shortage, self._bookkeeper.wake)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import anyio
 import structlog
@@ -14,6 +15,7 @@ from jobd.bookkeeper.commands import Reap
 from jobd.config import RetentionSection
 from jobd.model.errors import JobdError
 from jobd.model.ids import JobId
+from jobd.rpc.capture import drop_stored_input
 
 _log = structlog.get_logger(__name__)
 
@@ -30,10 +32,12 @@ class Housekeeping:
         bookkeeper: Bookkeeper,
         backends: Mapping[str, Backend],
         retention: Callable[[], RetentionSection],
+        state_dir: Path,
     ) -> None:
         self._bookkeeper = bookkeeper
         self._backends = backends
         self._retention = retention
+        self._state_dir = state_dir
 
     async def run(self) -> None:
         """Serve until cancelled. What can't be done now is done an hour later."""
@@ -49,16 +53,17 @@ class Housekeeping:
         store, wanted = self._bookkeeper.store, self._retention()
         before = None if wanted.finished is None else time.time() - wanted.finished
         while ids := await store.expired(before, wanted.count):
-            backends = await self._backends_of(ids)
-            await self._bookkeeper.ask(Reap(ids))
-            for id in ids:
-                await self._backends[backends.get(id, "local")].forget([JobId(id)])
-            _log.info("finished jobs were forgotten", jobs=len(ids), first=ids[0], last=ids[-1])
+            await self._forget(ids)
         while await store.trim_events():
             continue
         while before is not None and await store.trim_requests(before - _REPEATABLE):
             continue
 
-    async def _backends_of(self, ids: list[int]) -> dict[int, str]:
-        found = [await self._bookkeeper.store.find(id) for id in ids] if len(self._backends) > 1 else []
-        return {record[0].id: record[0].backend for record in found if record is not None}
+    async def _forget(self, ids: list[int]) -> None:
+        """Their rows in one commit; then, job by job, what lies in files."""
+        found = [record for id in ids if (record := await self._bookkeeper.store.find(id)) is not None]
+        await self._bookkeeper.ask(Reap(ids))
+        for job, _ in found:
+            await self._backends[job.backend].forget([JobId(job.id)])
+            await drop_stored_input(self._state_dir, job.template)
+        _log.info("finished jobs were forgotten", jobs=len(ids), first=ids[0], last=ids[-1])

@@ -89,10 +89,10 @@ async def stored_input(context: Context, captured: Captured) -> AsyncIterator[st
         raise
 
 
-async def drop_stored_input(context: Context, template: JobTemplate) -> None:
+async def drop_stored_input(state_dir: Path, template: JobTemplate) -> None:
     """Delete the piped input of a job that is forgotten."""
     path = template.input_path
-    if isinstance(path, str) and Path(path).parent == context.state_dir / INPUTS:
+    if isinstance(path, str) and Path(path).parent == state_dir / INPUTS:
         await anyio.to_thread.run_sync(lambda: Path(path).unlink(missing_ok=True))
 
 

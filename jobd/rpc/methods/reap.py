@@ -32,7 +32,7 @@ async def _reap(call: Call, found: Found) -> None:
     await backend.tree_gone(found.job, found.tasks)
     await call.context.bookkeeper.ask(Reap([id.job]))
     await backend.forget([id])
-    await drop_stored_input(call.context, found.job.template)
+    await drop_stored_input(call.context.state_dir, found.job.template)
 
 
 METHODS = {"reap": Method(ReapParams, reap)}
