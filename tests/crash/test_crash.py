@@ -252,3 +252,28 @@ def test_a_granted_job_is_taken_back_or_has_started(make_daemon: MakeDaemon, tmp
     else:
         assert all(found[id]["state"] in ENDED for id in ids)
         assert all(found[id]["sub_state"] == "terminated" for id in held)
+
+
+def test_after_a_reboot(make_daemon: MakeDaemon) -> None:
+    """Everything is gone, and the journal tells of another boot: known to be so, or run again where it may be."""
+    daemon = make_daemon()
+    daemon.start()
+    lost, again = submit(daemon, shell("sleep 300"), shell("sleep 300", rerunnable=True))
+    eventually(lambda: count(daemon, "RUNNING") == 2, "both run")
+    (keeper,) = daemon.keepers()
+    daemon.kill9()
+    os.kill(keeper, signal.SIGKILL)
+    for process in daemon.jobs():
+        os.kill(process.pid, signal.SIGKILL)
+    eventually(lambda: not daemon.jobs(), "nothing runs any more")
+    (journal,) = (daemon.state_dir / "keepers").glob("*/journal")
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    journal.write_text(journal.read_text().replace(boot, "00000000-0000-0000-0000-000000000000"))
+    daemon.start()
+    job = jobs(daemon)[lost]
+    assert (job["state"], job["sub_state"], job["exit_status"]) == ("FAILED", "node-rebooted", None)
+    assert daemon.jobd("wait", lost).returncode == 119
+    eventually(lambda: jobs(daemon)[again]["state"] == "RUNNING", "it runs again")
+    assert jobs(daemon)[again]["attempt"] == 2
+    states = [event["to"] for event in daemon.info(again)["events"]]
+    assert states == ["QUEUED", "RUNNING", "REQUEUED", "RUNNING"]
