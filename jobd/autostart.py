@@ -29,6 +29,8 @@ _NOT_INHERITED = (
 )
 
 _MARK = "JOBD_AUTOSTARTED"
+_LISTENING = b"\0"
+"""What a daemon that listens says last: a pipe that just closes may be one that has died."""
 
 
 def start(place: Place) -> None:
@@ -82,11 +84,13 @@ def _told(daemon: int, reading: int) -> int:
     said = b""
     while part := os.read(reading, 4096):
         said += part
-    ended, status = os.waitpid(daemon, os.WNOHANG)
-    if ended and status:
+    if said.endswith(_LISTENING):
+        return 0
+    # It closed its stderr by ending. One that found another daemon there already has ended well.
+    _, status = os.waitpid(daemon, 0)
+    if status:
         os.write(2, said)
-        return 1
-    return 0
+    return int(status != 0)
 
 
 def _detach(stderr: int) -> None:
@@ -106,6 +110,7 @@ def is_autostarted(environ: Mapping[str, str]) -> bool:
 def let_go(environ: Mapping[str, str]) -> None:
     """In a daemon that was started so: it listens, and has nothing more to say to who started it."""
     if is_autostarted(environ):
+        os.write(2, _LISTENING)
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 2)
         os.close(null)
