@@ -26,7 +26,10 @@ def away_and_back(daemon: Daemon, *, polite: bool) -> None:
 def connected(command: subprocess.Popen[bytes]) -> bool:
     """Whether a command waits for its connection's next message: it has a socket and sleeps in recv(2)."""
     folder = Path(f"/proc/{command.pid}")
-    links = [os.readlink(link) for link in (folder / "fd").iterdir()]
+    try:
+        links = [os.readlink(link) for link in (folder / "fd").iterdir()]
+    except FileNotFoundError:
+        return False  # a file that it had open a moment ago: it is still starting
     return any(link.startswith("socket:") for link in links) and "unix_stream" in (folder / "wchan").read_text()
 
 
